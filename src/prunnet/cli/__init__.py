@@ -1,0 +1,5 @@
+"""`prunnet`: thin commands that parse, call and print. Heavy imports happen inside the commands."""
+
+from prunnet.cli.main import main
+
+__all__ = ["main"]
