@@ -1,8 +1,8 @@
 """Lets torchvision and timm import where torchvision's wheel was built for CUDA and torch was not.
 
-Such a wheel cannot load its compiled operators, and `import torchvision` then fails because the schemas of two of them
-(`nms`, `qnms`) are missing, although nothing here calls them. Declaring the two schemas is enough: transforms and models
-are plain Python. Where torchvision loads by itself nothing is done.
+Such a wheel cannot load its compiled operators, and `import torchvision` then fails because the schemas of two of
+them (`nms`, `qnms`) are missing, although nothing here calls them. Declaring the two schemas is enough: transforms and
+models are plain Python. Where torchvision loads by itself nothing is done.
 
 Import timm and torchvision through `require_torchvision()`, inside functions, so that nobody pays for them unasked.
 """
@@ -29,9 +29,10 @@ def require_torchvision() -> None:
 
 
 def _declare_missing_operators() -> None:
-    library = torch.library.Library("torchvision", "FRAGMENT")  # noqa: TOR901
+    library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for operator in ("nms", "qnms"):
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        library.define(schema)  # type: ignore[no-untyped-call]
     _KEPT_ALIVE.append(library)  # a collected Library withdraws its schemas
 
 

@@ -1,0 +1,143 @@
+"""Adaptive batch norm: every subnetwork has activations of its own, so it needs statistics of its own.
+
+The one place that knows about batch-norm layers. Statistics are named as in the network: `backbone.bn1.running_mean`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from prunnet._progress import track
+from prunnet.errors import CapacityError, ImageError
+from prunnet.network.capacity import check_capacities
+from prunnet.network.functional import embed
+from prunnet.network.modes import evaluating
+from prunnet.network.subnetwork import Subnetwork
+
+if TYPE_CHECKING:
+    from prunnet.network.prunable import PrunableNetwork
+
+Buffers = dict[str, Tensor]
+
+
+class Statistics:
+    """Adapted running means and variances, by capacity."""
+
+    def __init__(self) -> None:
+        self._by_capacity: dict[float, Buffers] = {}
+
+    def __contains__(self, capacity: float) -> bool:
+        return capacity in self._by_capacity
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self._by_capacity)
+
+    def __len__(self) -> int:
+        return len(self._by_capacity)
+
+    def get(self, capacity: float) -> Buffers | None:
+        return self._by_capacity.get(capacity)
+
+    def put(self, capacity: float, buffers: Mapping[str, Tensor]) -> None:
+        self._by_capacity[capacity] = dict(buffers)
+
+    def clear(self) -> None:
+        """Forget everything, as when the weights change."""
+        self._by_capacity.clear()
+
+    def apply(self, fn: Callable[[Tensor], Tensor]) -> None:
+        """Move or cast along with the network (`nn.Module._apply`)."""
+        for buffers in self._by_capacity.values():
+            buffers.update({name: fn(tensor) for name, tensor in buffers.items()})
+
+
+def layers(module: nn.Module) -> dict[str, _BatchNorm]:
+    """The batch-norm layers that keep running statistics, by name."""
+    return {
+        name: layer
+        for name, layer in module.named_modules()
+        if isinstance(layer, _BatchNorm) and layer.running_mean is not None
+    }
+
+
+def buffers(batchnorms: Mapping[str, _BatchNorm]) -> Buffers:
+    """Running mean, variance and batch count of `batchnorms`, by name."""
+    return {f"{name}.{key}": tensor for name, layer in batchnorms.items() for key, tensor in layer.named_buffers()}
+
+
+@torch.no_grad()
+def adapt_batchnorm(
+    network: "PrunableNetwork | Subnetwork",
+    loader: Iterable[Any],
+    max_batches: int | None = None,
+    capacities: Iterable[float] | None = None,
+) -> None:
+    """Give subnetworks the batch-norm statistics of their own activations on `loader`.
+
+    network: a `Subnetwork`, which gets its statistics; or a whole network, which keeps those of each of `capacities`
+        (default: 1 and the capacities it was trained at) and hands them to its subnetworks. Only statistics change.
+    loader: batches of preprocessed images, alone or first in a tuple. Read once for all capacities.
+    max_batches: stop after so many batches. A few dozen are plenty.
+    """
+    if isinstance(network, Subnetwork):
+        if capacities is not None:
+            raise CapacityError(
+                f"a subnetwork has one capacity, {network.capacity:g}; capacities= is for the whole network"
+            )
+        targets = {network.capacity: _fresh_buffers(network)}
+    else:
+        chosen = (1.0, *network.capacities) if capacities is None else capacities
+        targets = {capacity: _fresh_buffers(network) for capacity in check_capacities(chosen)}
+    if not targets:
+        raise CapacityError("capacities is empty; name the capacities to adapt")
+
+    seen = 0
+    device = next(network.parameters())
+    lengths = [n for n in (len(loader) if isinstance(loader, Sized) else None, max_batches) if n is not None]
+    batches = track(islice(loader, max_batches), "Adapting batch norm", min(lengths, default=None))
+    with _only_batchnorm_training(network):
+        for batch in batches:
+            images = (batch[0] if isinstance(batch, tuple | list) else batch).to(device)
+            if len(images) < 2:  # a variance needs two values
+                continue
+            seen += 1
+            for capacity, target in targets.items():
+                weights = {} if isinstance(network, Subnetwork) else network.effective_weights(capacity)
+                embed(network.backbone, network.head, images, weights=weights, statistics=target)
+    if not seen:
+        raise ImageError("batch norm cannot be adapted: the loader gave no batch of two or more images")
+
+    for capacity, target in targets.items():
+        if isinstance(network, Subnetwork) or capacity == 1.0:
+            for name, tensor in target.items():
+                network.get_buffer(name).copy_(tensor)
+        else:
+            network.statistics.put(capacity, {n: t for n, t in target.items() if not n.endswith("num_batches_tracked")})
+    if isinstance(network, Subnetwork):
+        network.adapted = True
+
+
+def _fresh_buffers(network: nn.Module) -> Buffers:
+    # with momentum None the first batch replaces these values, the k-th counts 1/k
+    return {name: torch.zeros_like(tensor) for name, tensor in buffers(layers(network)).items()}
+
+
+@contextmanager
+def _only_batchnorm_training(network: nn.Module) -> Iterator[None]:
+    """Batch norm averages over all batches alike, everything else is as in evaluation; undone afterwards."""
+    batchnorms = layers(network).values()
+    momenta = [layer.momentum for layer in batchnorms]
+    with evaluating(network):
+        try:
+            for layer in batchnorms:
+                layer.train()
+                layer.momentum = None
+            yield
+        finally:
+            for layer, momentum in zip(batchnorms, momenta, strict=True):
+                layer.momentum = momentum
