@@ -1,0 +1,135 @@
+"""From an `ImageSet` to batches of tensors."""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from prunnet.data.errors import DataError, UnreadableImageError
+from prunnet.data.images import ImageSet
+from prunnet.data.samplers import EpochSampler
+from prunnet.data.transforms import Transform
+
+OnError = Literal["raise", "skip"]
+
+
+class Unreadable(NamedTuple):
+    """Stands in for an image that could not be read."""
+
+    message: str
+
+
+class Batch(NamedTuple):
+    """Images, their labels and their indices in the `ImageSet`; and what was left out because it could not be read."""
+
+    images: Tensor
+    labels: Tensor
+    indices: Tensor
+    unreadable: tuple[str, ...] = ()
+
+
+Item = tuple[Tensor, int, int]
+
+
+class ImageDataset(Dataset[Item | Unreadable]):
+    """(tensor, label, index) for each image of `image_set`.
+
+    An unreadable image raises `UnreadableImageError`, or with `on_error="skip"` yields an `Unreadable` that `collate`
+    turns into an entry of the batch's `unreadable`; the record thus reaches the trainer from any worker process.
+    """
+
+    def __init__(self, image_set: ImageSet, transform: Transform, on_error: OnError = "raise") -> None:
+        if on_error not in ("raise", "skip"):
+            raise DataError(f"on_error must be 'raise' or 'skip', not {on_error!r}")
+        self.image_set, self.transform, self.on_error = image_set, transform, on_error
+
+    def __len__(self) -> int:
+        return len(self.image_set)
+
+    def __getitem__(self, key: int | tuple[int, int]) -> Item | Unreadable:
+        """The item at an index; a pair (index, seed) also fixes what a random transform does to it."""
+        index, seed = key if isinstance(key, tuple) else (int(key), None)
+        try:
+            image = self.image_set.image(index)
+        except UnreadableImageError as error:
+            if self.on_error == "raise":
+                raise
+            return Unreadable(str(error))
+        tensor = self.transform(image) if seed is None else _with_seed(self.transform, image, seed)
+        return tensor, int(self.image_set.labels[index]), index
+
+
+def _with_seed(transform: Transform, image: Any, seed: int) -> Tensor:
+    """timm and torchvision draw from the global generators; these are lent, seeded, and given back as they were."""
+    generator = torch.default_generator
+    torch_state, python_state = generator.get_state(), random.getstate()
+    try:
+        generator.manual_seed(seed)
+        random.seed(seed)
+        return transform(image)
+    finally:
+        generator.set_state(torch_state)
+        random.setstate(python_state)
+
+
+def collate(items: Sequence[Item | Unreadable]) -> Batch:
+    """Stack what could be read. A batch in which nothing could has zero images."""
+    read = [item for item in items if not isinstance(item, Unreadable)]
+    unreadable = tuple(item.message for item in items if isinstance(item, Unreadable))
+    images = torch.stack([tensor for tensor, _, _ in read]) if read else torch.empty(0)
+    labels = torch.tensor([label for _, label, _ in read], dtype=torch.int64)
+    indices = torch.tensor([index for _, _, index in read], dtype=torch.int64)
+    return Batch(images, labels, indices, unreadable)
+
+
+class Loader(DataLoader[Any]):
+    """A DataLoader whose sampler stands, at every batch handed out, where a resumed run has to continue.
+
+    Workers draw batches ahead of what is consumed; without this the sampler's position would be theirs.
+    """
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        sampler = self.batch_sampler.sampler if isinstance(self.batch_sampler, _Seeded) else None
+        if sampler is None:
+            yield from super().__iter__()
+            return
+        epoch, start = sampler.epoch, sampler.position
+        for position, batch in enumerate(super().__iter__(), start + 1):
+            sampler.epoch, sampler.position = epoch, position
+            yield batch
+        sampler.epoch, sampler.position = epoch + 1, 0
+
+
+class _Seeded:
+    """What the loader draws from: (index, seed) pairs of a sampler."""
+
+    def __init__(self, sampler: EpochSampler) -> None:
+        self.sampler = sampler
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        return self.sampler.seeded()
+
+
+def make_loader(
+    image_set: ImageSet,
+    transform: Transform,
+    batch_size: int = 64,
+    sampler: EpochSampler | None = None,
+    workers: int = 0,
+    on_error: OnError = "raise",
+    pin_memory: bool = False,
+) -> Loader:
+    """Batches of `image_set`: as `sampler` deals them, or in order, `batch_size` at a time, when there is none."""
+    options: dict[str, Any] = {"num_workers": workers, "pin_memory": pin_memory, "collate_fn": collate}
+    if workers:
+        options["persistent_workers"] = True
+    dataset = ImageDataset(image_set, transform, on_error)
+    if sampler is None:
+        return Loader(dataset, batch_size=batch_size, **options)
+    return Loader(dataset, batch_sampler=_Seeded(sampler), **options)
