@@ -1,0 +1,53 @@
+"""What the Gram matrices tell about a training step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ._partition import Partition
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """Conflicts, cosines and norms of the gradients of every layer, in the order of `layers`.
+
+    Nothing is computed before it is asked for, and then only from the Gram matrices that integration has left behind.
+    Conflicts are counted per output filter of a convolution and per linear layer whatever the integrator's own
+    granularity, so that the curves of different integrators can be compared.
+    """
+
+    layers: tuple[str, ...]
+    row_gramians: Sequence[Tensor]
+    """`[R, m, m]` of each layer."""
+    filters: Partition
+
+    @property
+    def conflicting_pairs(self) -> Tensor:
+        """`[L]`: how many pairs of gradients have a negative inner product, summed over the filters of each layer."""
+        conflicts = self.filters.merge(self.row_gramians).triu(1) < 0
+        per_filter = conflicts.sum((1, 2))
+        return torch.stack([layer.sum() for layer in per_filter.split_with_sizes(self.filters.sizes)])
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """How many pairs there are in each layer: what `conflicting_pairs` can be at most."""
+        passes = self.row_gramians[0].shape[-1]
+        return tuple(filters * passes * (passes - 1) // 2 for filters in self.filters.sizes)
+
+    @property
+    def gramians(self) -> Tensor:
+        """`[L, m, m]`: the Gram matrix of each whole layer; summed over layers, that of the network."""
+        return torch.stack([layer.sum(0) for layer in self.row_gramians])
+
+    @property
+    def norms(self) -> Tensor:
+        """`[L, m]`: the gradient norm of the dense network (first) and of each subnetwork."""
+        return self.gramians.diagonal(dim1=1, dim2=2).sqrt()
+
+    @property
+    def dense_cosines(self) -> Tensor:
+        """`[L, m - 1]`: the cosine of the gradient of the dense network with that of each subnetwork; 0 if one is 0."""
+        products = self.norms[:, :1] * self.norms[:, 1:]
+        return torch.where(products > 0, self.gramians[:, 0, 1:] / products, 0)

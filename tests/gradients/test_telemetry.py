@@ -1,0 +1,55 @@
+from itertools import combinations
+
+import pytest
+import torch
+from torch import Tensor
+
+from prunnet.gradients import ConflictAware, Integrator, Mean, PCGrad
+
+
+@pytest.fixture
+def layers() -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return {
+        "stem": torch.randn(4, 6, 3, 3, 3, generator=generator),
+        "fc": torch.randn(4, 5, 8, generator=generator),
+    }
+
+
+@pytest.mark.parametrize("integrator", [ConflictAware(), ConflictAware(granularity="row"), PCGrad(), Mean()], ids=repr)
+def test_conflicts_are_counted_per_filter_whatever_the_integrator(
+    integrator: Integrator, layers: dict[str, Tensor]
+) -> None:
+    telemetry = integrator.integrate(layers).telemetry
+    filters = [filter.flatten(1) for filter in layers["stem"].unbind(1)]
+    in_stem = sum(bool(vectors[i] @ vectors[j] < 0) for vectors in filters for i, j in combinations(range(4), 2))
+    whole = layers["fc"].flatten(1)
+    in_fc = sum(bool(whole[i] @ whole[j] < 0) for i, j in combinations(range(4), 2))
+    assert telemetry.layers == ("stem", "fc")
+    assert telemetry.conflicting_pairs.tolist() == [in_stem, in_fc]
+    assert telemetry.pairs == (6 * 6, 6)
+
+
+def test_norms_and_cosines_are_those_of_whole_layers(layers: dict[str, Tensor]) -> None:
+    telemetry = ConflictAware().integrate(layers).telemetry
+    for index, gradients in enumerate(layers.values()):
+        vectors = gradients.flatten(1).double()
+        torch.testing.assert_close(telemetry.gramians[index], vectors @ vectors.T, rtol=1e-5, atol=1e-4)
+        torch.testing.assert_close(telemetry.norms[index], vectors.norm(dim=1), rtol=1e-6, atol=0)
+        expected = torch.cosine_similarity(vectors[:1], vectors[1:])
+        torch.testing.assert_close(telemetry.dense_cosines[index], expected, rtol=0, atol=1e-6)
+
+
+def test_a_gradient_that_vanishes_has_cosine_zero(layers: dict[str, Tensor]) -> None:
+    layers["stem"][1] = 0
+    telemetry = ConflictAware().integrate(layers).telemetry
+    assert telemetry.dense_cosines[0, 0] == 0
+    assert telemetry.norms[0, 1] == 0
+
+
+def test_tiny_gradients_are_measured_as_well(layers: dict[str, Tensor]) -> None:
+    expected = ConflictAware().integrate(layers).telemetry
+    tiny = {name: 1e-30 * gradients for name, gradients in layers.items()}
+    telemetry = ConflictAware().integrate(tiny).telemetry
+    assert telemetry.conflicting_pairs.equal(expected.conflicting_pairs)
+    torch.testing.assert_close(telemetry.norms * 1e30, expected.norms, rtol=1e-5, atol=0)
