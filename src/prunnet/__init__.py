@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from prunnet.data import load as load_data  # noqa: F401
     from prunnet.errors import PrunNetError as PrunNetError
+    from prunnet.evaluation import CompatibilityMatrix as CompatibilityMatrix
+    from prunnet.evaluation import evaluate as evaluate
     from prunnet.network import Embeddings as Embeddings
     from prunnet.network import NotAdaptedWarning as NotAdaptedWarning
     from prunnet.network import Preprocessing as Preprocessing
@@ -22,21 +25,26 @@ if TYPE_CHECKING:
     from prunnet.network import create_backbone as create_backbone
     from prunnet.network import load as load
     from prunnet.network import save as save
+    from prunnet.training import train as train
 
 _EXPORTS = {
-    "Embeddings": "prunnet.network",
-    "NotAdaptedWarning": "prunnet.network",
-    "Preprocessing": "prunnet.network",
-    "PrunNetError": "prunnet.errors",
-    "PrunableNetwork": "prunnet.network",
-    "Subnetwork": "prunnet.network",
-    "adapt_batchnorm": "prunnet.network",
-    "capacity_for": "prunnet.network",
-    "convert": "prunnet.network",
-    "cost": "prunnet.network",
-    "create_backbone": "prunnet.network",
-    "load": "prunnet.network",
-    "save": "prunnet.network",
+    "CompatibilityMatrix": "prunnet.evaluation.CompatibilityMatrix",
+    "Embeddings": "prunnet.network.Embeddings",
+    "NotAdaptedWarning": "prunnet.network.NotAdaptedWarning",
+    "Preprocessing": "prunnet.network.Preprocessing",
+    "PrunNetError": "prunnet.errors.PrunNetError",
+    "PrunableNetwork": "prunnet.network.PrunableNetwork",
+    "Subnetwork": "prunnet.network.Subnetwork",
+    "adapt_batchnorm": "prunnet.network.adapt_batchnorm",
+    "capacity_for": "prunnet.network.capacity_for",
+    "convert": "prunnet.network.convert",
+    "cost": "prunnet.network.cost",
+    "create_backbone": "prunnet.network.create_backbone",
+    "evaluate": "prunnet.evaluation.evaluate",
+    "load": "prunnet.network.load",
+    "load_data": "prunnet.data.load",
+    "save": "prunnet.network.save",
+    "train": "prunnet.training.train",
 }
 
 __all__ = ["__version__", *_EXPORTS]
@@ -45,7 +53,8 @@ __all__ = ["__version__", *_EXPORTS]
 def __getattr__(name: str) -> Any:
     if name not in _EXPORTS:
         raise AttributeError(f"module 'prunnet' has no attribute {name!r}")
-    return getattr(import_module(_EXPORTS[name]), name)
+    module, _, attribute = _EXPORTS[name].rpartition(".")
+    return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

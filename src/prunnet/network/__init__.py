@@ -7,11 +7,12 @@ from prunnet.network.embeddings import Embeddings
 from prunnet.network.family import load, save
 from prunnet.network.preprocessing import Preprocessing
 from prunnet.network.prunable import PrunableNetwork, convert
-from prunnet.network.subnetwork import NotAdaptedWarning, Subnetwork
+from prunnet.network.subnetwork import Family, NotAdaptedWarning, Subnetwork
 
 __all__ = [
     "Cost",
     "Embeddings",
+    "Family",
     "NotAdaptedWarning",
     "Preprocessing",
     "PrunableNetwork",

@@ -101,6 +101,9 @@ class PrunableNetwork(nn.Module):
         if capacity == 1.0:
             embedding = self.head(check_features(self.backbone(images), self.backbone))
         else:
+            if not self.training and capacity not in self.statistics and capacity not in self._warned:
+                self._warned.add(capacity)
+                warn_not_adapted(capacity, self.family_id)
             embedding = embed(
                 self.backbone,
                 self.head,
@@ -145,9 +148,6 @@ class PrunableNetwork(nn.Module):
         """Batch-norm buffers for one pass at `capacity`; copies where the pass would write into the dense network's."""
         adapted = self.statistics.get(capacity)
         in_use = batchnorm.layers(self)
-        if adapted is None and capacity not in self._warned and any(not bn.training for bn in in_use.values()):
-            self._warned.add(capacity)
-            warn_not_adapted(capacity, self.family_id)
         buffers = {**batchnorm.buffers(in_use), **(adapted or {})}
         return {
             name: tensor.clone() if in_use[name.rpartition(".")[0]].training else tensor

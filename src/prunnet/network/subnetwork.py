@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +27,16 @@ def warn_not_adapted(capacity: float, family_id: str) -> None:
         NotAdaptedWarning,
         stacklevel=3,
     )
+
+
+class Family(Protocol):
+    """All subnetworks of one trained network: evaluation, export and search ask nothing else of it."""
+
+    family_id: str
+    preprocessing: Preprocessing
+
+    def subnetwork(self, capacity: float) -> "Subnetwork":
+        """The member at `capacity`, or a `CapacityError` that says which capacities there are."""
 
 
 class Subnetwork(nn.Module):

@@ -1,0 +1,49 @@
+"""The contract between a training method and the loop.
+
+A method owns its networks and turns a batch into gradients; the loop owns data, optimiser, schedule, ranks and
+checkpoints. One step of the loop is
+
+    method.begin(step)
+    for images, labels in micro_batches:
+        losses = method.backward(images, labels, share)   # gradients add up inside the method
+    ranks.average(method.gradients())
+    telemetry = method.finish()                            # every parameter now has its .grad
+    optimiser.step()
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+from prunnet.gradients import Telemetry
+from prunnet.network import Family
+
+
+class Method(nn.Module, ABC):
+    """A module, so that its parameters, buffers, device and training mode are handled like those of any other."""
+
+    @property
+    @abstractmethod
+    def family(self) -> Family:
+        """What is being trained."""
+
+    @abstractmethod
+    def begin(self, step: int) -> None:
+        """Prepare optimisation step `step`: everything random is drawn here, alike on all ranks."""
+
+    @abstractmethod
+    def backward(self, images: Tensor, labels: Tensor, share: float = 1.0) -> dict[str, Tensor]:
+        """Add the gradients of one micro-batch, weighted by its `share` of the batch; return the loss of each pass."""
+
+    @abstractmethod
+    def gradients(self) -> Iterator[Tensor]:
+        """What ranks must average before `finish`."""
+
+    @abstractmethod
+    def finish(self) -> Telemetry | None:
+        """Leave one gradient in `.grad` of every parameter that is to be updated."""
+
+    def undecayed(self) -> set[nn.Parameter]:
+        """Parameters that weight decay leaves alone: biases and norms."""
+        return {parameter for parameter in self.parameters() if parameter.ndim < 2}

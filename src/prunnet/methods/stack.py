@@ -1,0 +1,42 @@
+"""Where the gradients of the N+1 passes land: one buffer, a row per pass."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+
+class GradientStack:
+    """Gradients of m passes with respect to named tensors, in one preallocated `[m, values]` buffer."""
+
+    def __init__(self, passes: int, tensors: Mapping[str, Tensor]) -> None:
+        reference = next(iter(tensors.values()))
+        sizes = [tensor.numel() for tensor in tensors.values()]
+        self.buffer = torch.empty(passes, sum(sizes), dtype=reference.dtype, device=reference.device)
+        parts = self.buffer.split_with_sizes(sizes, dim=1)
+        self.layers = {
+            name: part.view(passes, *tensor.shape) for (name, tensor), part in zip(tensors.items(), parts, strict=True)
+        }
+        """`[m, *shape]` of each tensor: what an integrator takes."""
+
+    def matches(self, passes: int, tensors: Mapping[str, Tensor]) -> bool:
+        """Whether this buffer serves these tensors still."""
+        reference = next(iter(tensors.values()))
+        return (
+            len(self.buffer) == passes
+            and self.layers.keys() == tensors.keys()
+            and (self.buffer.dtype, self.buffer.device) == (reference.dtype, reference.device)
+        )
+
+    def write(
+        self, row: int, gradients: Mapping[str, Tensor], masks: Mapping[str, Tensor] | None, *, add: bool
+    ) -> None:
+        """Put one pass's gradients into `row`, E·r(s) where `masks` are given; `add` to earlier micro-batches."""
+        for name, gradient in gradients.items():
+            target = self.layers[name][row]
+            if add:
+                target.add_(gradient if masks is None else gradient * masks[name])
+            elif masks is None:
+                target.copy_(gradient)
+            else:
+                torch.mul(gradient, masks[name], out=target)

@@ -1,0 +1,67 @@
+"""`--dry-run`: what a run would do, and what it would take, from one measured step."""
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from prunnet.data import RetrievalData
+from prunnet.methods import PrunNet
+from prunnet.training.build import build_method, build_network, build_optimiser
+from prunnet.training.config import TrainConfig
+from prunnet.training.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes and estimates of a run on this machine."""
+
+    images: int
+    classes: int
+    steps: int
+    passes: int
+    parameters: int
+    connections: int
+    model_bytes: int
+    training_bytes: int
+    """Weights, scores, the stacked gradients, gradients and optimiser state; activations come on top."""
+    seconds_per_step: float
+
+    @property
+    def hours(self) -> float:
+        return self.steps * self.seconds_per_step / 3600
+
+
+def plan(config: TrainConfig, data: RetrievalData) -> Plan:
+    """Build everything that `config` describes and take two steps on random images."""
+    assert data.train is not None
+    ranks = Ranks(config.device)
+    method = build_method(config, build_network(config), data.train.classes).to(ranks.device).train()
+    optimiser = build_optimiser(config, method)
+    network = method.network
+    labels = torch.randint(0, data.train.classes, (config.batch_size // ranks.size,), device=ranks.device)
+    images = torch.randn(len(labels), *network.preprocessing.input_size, device=ranks.device)
+    for step in range(2):  # the first one allocates
+        began = time.perf_counter()
+        method.begin(step)
+        for part, wanted in zip(images.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True):
+            method.backward(part, wanted, 1 / config.accumulate)
+        method.finish()
+        optimiser.step()
+        seconds = time.perf_counter() - began
+    parameters = [p for p in method.parameters() if p.requires_grad]
+    values = sum(p.numel() for p in parameters)
+    connections = sum(score.numel() for score in method.network.scores.values())
+    stacked = sum(tensor.numel() for tensor in method.gradients()) if isinstance(method, PrunNet) else 0
+    states = 2 if config.optimiser == "adamw" else 1
+    return Plan(
+        images=len(data.train),
+        classes=data.train.classes,
+        steps=config.epochs * (len(data.train) // config.batch_size),
+        passes=method.options.capacities.passes if isinstance(method, PrunNet) else 1,
+        parameters=values - connections,
+        connections=connections,
+        model_bytes=4 * values,
+        training_bytes=4 * (values * (2 + states) + stacked),
+        seconds_per_step=seconds,
+    )

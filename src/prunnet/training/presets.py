@@ -1,0 +1,56 @@
+"""Settings by name: those of the paper's experiments, and small ones for the data at hand."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_PAPER: Mapping[str, Any] = {
+    "integrator": "conflict-aware",
+    "rule": "algorithm",
+    "granularity": "filter",
+    "alpha": 0.5,
+    "normalise_step": False,
+    "shared": "dense",
+    "capacities": (0.8, 0.6, 0.4, 0.2),
+    "batch_size": 64,
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+}
+
+PRESETS: dict[str, Mapping[str, Any]] = {
+    "paper-gldv2-cnn": {
+        **_PAPER,
+        "epochs": 30,
+        "lr": 0.1,
+        "schedule": "multistep",
+        "milestones": (5, 10, 20),
+        "data": "gldv2",
+    },
+    "paper-vit": {
+        **_PAPER,
+        "backbone": "vit_small_patch16_224",
+        "optimiser": "adamw",
+        "lr": 3e-5,
+        "schedule": "cosine",
+        "warmup_epochs": 3,
+        "epochs": 30,
+    },
+    "paper-inshop": {
+        **_PAPER,
+        "data": "inshop",
+        "epochs": 200,
+        "lr": 0.1,
+        "schedule": "multistep",
+        "milestones": (50, 100, 150),
+        "adapt_batches": None,
+    },
+    "paper-veri776": {
+        **_PAPER,
+        "data": "veri776",
+        "epochs": 60,
+        "lr": 0.01,
+        "schedule": "cosine",
+        "cosine_from": 30,
+        "adapt_batches": None,
+    },
+}
+"""The paper's settings (batch 64, SGD or AdamW, schedules and weight decay of Section 4 and the appendix)."""

@@ -1,0 +1,83 @@
+"""The one place that knows about ranks: how many devices train together, which one this is, what they exchange."""
+
+import os
+from collections.abc import Iterable
+from types import TracebackType
+
+import torch
+import torch.distributed as distributed
+from torch import Tensor
+
+from prunnet.errors import PrunNetError
+
+
+class Ranks:
+    """All processes of a run. A single process needs no set-up and pays nothing.
+
+    Start several with `torchrun --nproc-per-node R -m prunnet train …`.
+    """
+
+    def __init__(self, device: str = "auto") -> None:
+        self.size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.device = _choose(device, int(os.environ.get("LOCAL_RANK", "0")))
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and prints."""
+        return self.rank == 0
+
+    def __enter__(self) -> "Ranks":
+        if self.size > 1:
+            if self.device.type == "cuda":
+                torch.cuda.set_device(self.device)
+            distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.size > 1:
+            distributed.destroy_process_group()
+
+    def average(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its mean over ranks."""
+        if self.size > 1:
+            for tensor in tensors:
+                distributed.all_reduce(tensor)
+                tensor.div_(self.size)
+
+    def average_numbers(self, values: list[float]) -> list[float]:
+        """The mean over ranks of plain numbers."""
+        if self.size == 1:
+            return values
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        self.average([tensor])
+        return [float(value) for value in tensor.tolist()]
+
+    def any(self, flag: bool) -> bool:
+        """Whether any rank says so."""
+        return self.average_numbers([float(flag)])[0] > 0
+
+    def copy_from_main(self, tensors: Iterable[Tensor]) -> None:
+        """Give every rank the main one's values."""
+        if self.size > 1:
+            for tensor in tensors:
+                distributed.broadcast(tensor, 0)
+
+    def barrier(self) -> None:
+        """Wait for all."""
+        if self.size > 1:
+            distributed.barrier()
+
+
+def _choose(device: str, local_rank: int) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise PrunNetError(f"there is no device {device!r}; use auto, cpu, cuda or cuda:0") from None
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise PrunNetError("no CUDA device is available; use --set device=cpu")
+    return torch.device("cuda", local_rank) if device == "cuda" else chosen

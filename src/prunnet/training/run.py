@@ -1,0 +1,241 @@
+"""`prunnet.train`: a run folder from a network and data, resumable at any moment.
+
+runs/a/config.yaml          as resolved; `prunnet train --config` reads it
+runs/a/environment.json     versions, machine, command
+runs/a/metrics.jsonl        one line per step and evaluation
+runs/a/checkpoint/          the newest state
+runs/a/model/               the trained family, batch norm adapted; best/ the best so far, if evaluated on the way
+runs/a/evaluation/          the compatibility matrix as csv, json, markdown and pictures
+runs/a/plots/               losses, conflicts, cosines
+"""
+
+import json
+import os
+import platform
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from prunnet import __version__
+from prunnet._files import write_atomically
+from prunnet.data import RetrievalData, eval_transform, load, make_loader
+from prunnet.evaluation import CompatibilityMatrix, evaluate
+from prunnet.methods import Method, PrunNet, ScoreMapsNetwork
+from prunnet.network import PrunableNetwork, adapt_batchnorm, save
+from prunnet.network.backbones import recipe_of
+from prunnet.training.build import build_method, build_network
+from prunnet.training.config import ConfigError, TrainConfig, read_yaml, resolve, to_yaml
+from prunnet.training.ranks import Ranks
+from prunnet.training.records import plot_records, read_records
+from prunnet.training.trainer import Trainer, TrainingError
+
+_MAY_CHANGE = {"workers", "device", "cache", "tensorboard", "checkpoint_seconds", "strict"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its folder, the trained network and its compatibility matrix."""
+
+    folder: Path
+    network: PrunableNetwork
+    matrix: CompatibilityMatrix
+
+
+def train(
+    network: PrunableNetwork | str | None = None,
+    data: RetrievalData | str | None = None,
+    *,
+    out: str | os.PathLike[str],
+    resume: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Run:
+    """Train `network` on `data` and leave a run folder in `out`.
+
+    network: a converted network (trained in place), the name of a timm model, or None for the settings' own.
+    data: loaded data, what `prunnet.data.load` takes, or None for the settings' own.
+    resume: go on with the run in `out`; a run that is finished is returned as it is.
+    settings: any of `TrainConfig`, such as `epochs=20, capacities="any", lr=0.05`.
+    """
+    folder = Path(out)
+    given = dict(settings)
+    if isinstance(network, str):
+        given["backbone"] = network
+    if isinstance(data, str):
+        given["data"] = data
+    if isinstance(network, PrunableNetwork):
+        recipe = recipe_of(network.backbone) or {"name": type(network.backbone).__name__, "options": {}}
+        given |= {"backbone": recipe["name"], "backbone_options": recipe["options"], "ranking": network.ranking}
+        given |= {"embedding_dim": network.head.embedding_dim, "input_size": network.preprocessing.input_size}
+    if isinstance(data, RetrievalData):
+        given["data"] = data.name
+    config = _resumed_config(folder, given) if resume else resolve(given)
+    if not resume and (folder / "config.yaml").exists():
+        raise ConfigError(f"{folder} already holds a run; resume it, or choose another folder")
+    with Ranks(config.device) as ranks:
+        loaded = data if isinstance(data, RetrievalData) else load_data(config)
+        net = network if isinstance(network, PrunableNetwork) else build_network(config)
+        return _train(net.to(ranks.device), loaded, config, folder, ranks, resume=resume, quiet=quiet)
+
+
+def load_data(config: TrainConfig) -> RetrievalData:
+    """The data of `config`."""
+    return load(config.data, root=config.root, cache=config.cache, **config.data_options)
+
+
+def _train(
+    network: PrunableNetwork,
+    data: RetrievalData,
+    config: TrainConfig,
+    folder: Path,
+    ranks: Ranks,
+    *,
+    resume: bool,
+    quiet: bool,
+) -> Run:
+    if data.train is None:
+        raise TrainingError(f"{data.name} has no training images")
+    method = build_method(config, network, data.train.classes)
+    if config.batchnorm == "synced":
+        if ranks.device.type != "cuda":
+            raise ConfigError("batchnorm: synced needs CUDA; use frozen or train")
+        method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)  # type: ignore[no-untyped-call]
+    network = method.network
+    network.family_id = secrets.token_hex(8)  # training makes another space
+    network.statistics.clear()
+    network.capacities = trained_capacities(method)
+    if ranks.is_main:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_text(folder / "config.yaml", to_yaml(config))
+        _write_text(folder / "environment.json", json.dumps(environment(), indent=2) + "\n")
+    finisher = _Finisher(network, data, config, folder, ranks)
+    trainer = Trainer(method, data, config, folder, ranks, after_epoch=finisher.after_epoch, quiet=quiet)
+    if resume:
+        trainer.resume()
+    trainer.run()
+    return finisher.finish()
+
+
+class _Finisher:
+    """Adaptive BN, evaluation and saving: after an epoch when asked, and at the end."""
+
+    def __init__(
+        self, network: PrunableNetwork, data: RetrievalData, config: TrainConfig, folder: Path, ranks: Ranks
+    ) -> None:
+        self.network, self.data, self.config, self.folder, self.ranks = network, data, config, folder, ranks
+
+    def after_epoch(self, epoch: int, step: int) -> None:
+        every, last = self.config.evaluate_every, epoch + 1 == self.config.epochs
+        if not every or (epoch + 1) % every or last:
+            return
+        if self.ranks.is_main:
+            matrix = self._evaluate()
+            value = float(matrix.values[:, 0].mean())  # every capacity queries the dense gallery
+            rows = read_records(self.folder)
+            best = max((row["evaluation"] for row in rows if "evaluation" in row), default=-1.0)
+            with (self.folder / "metrics.jsonl").open("a") as lines:
+                lines.write(json.dumps({"step": step, "epoch": epoch, "evaluation": value}) + "\n")
+            if value > best and _can_be_saved(self.network):
+                save(self.network, self.folder / "best")
+            self.network.statistics.clear()
+        self.ranks.barrier()
+
+    def finish(self) -> Run:
+        """The trained family with its matrix; other ranks wait for the main one and then evaluate nothing."""
+        model = self.folder / "model"
+        target = self.folder / "evaluation"
+        if self.ranks.is_main:
+            matrix = self._evaluate()
+            if _can_be_saved(self.network):
+                save(self.network, model)
+            target.mkdir(exist_ok=True)
+            matrix.to_csv(target / "matrix.csv")
+            matrix.to_json(target / "matrix.json")
+            matrix.to_markdown(target / "matrix.md")
+            matrix.heatmap(target / "matrix.png")
+            matrix.curve(target / "curve.png")
+            plot_records(self.folder)
+        self.ranks.barrier()
+        return Run(self.folder, self.network.eval(), CompatibilityMatrix.from_json(target / "matrix.json"))
+
+    def _evaluate(self) -> CompatibilityMatrix:
+        assert self.data.train is not None
+        capacities = self.config.evaluate_capacities or (1.0, *self.network.capacities)
+        sampled = _spread(len(self.data.train), self.config.adapt_batches, self.config.batch_size)
+        images = self.data.train if sampled is None else self.data.train.take(sampled)
+        loader = make_loader(
+            images,
+            eval_transform(self.network.preprocessing),
+            self.config.batch_size,
+            workers=self.config.workers,
+            on_error="skip",
+        )
+        adapted = {*capacities, *self.network.capacities} - {1.0}  # the dense network has its own from training
+        adapt_batchnorm(self.network, loader, capacities=adapted)
+        self.network.eval()
+        return evaluate(
+            self.network,
+            self.data,
+            capacities,
+            self.config.metric,
+            workers=self.config.workers,
+            device=self.ranks.device,
+        )
+
+
+def trained_capacities(method: Method) -> tuple[float, ...]:
+    """The capacities a method's family is said to be trained at."""
+    return method.options.capacities.reported if isinstance(method, PrunNet) else ()
+
+
+def _spread(images: int, batches: int | None, batch_size: int) -> Any:
+    if batches is None or batches * batch_size >= images:
+        return None
+    return torch.randperm(images, generator=torch.Generator().manual_seed(0))[: batches * batch_size].numpy()
+
+
+def _can_be_saved(network: PrunableNetwork) -> bool:
+    return not isinstance(network, ScoreMapsNetwork)  # it has no subnetwork at other capacities, so it is no family
+
+
+def _resumed_config(folder: Path, given: Mapping[str, Any]) -> TrainConfig:
+    if not (folder / "config.yaml").is_file():
+        raise ConfigError(f"{folder} holds no run to resume (no config.yaml)")
+    stored = read_yaml(folder / "config.yaml")
+    saved, wanted = resolve(stored), resolve(stored, given)
+    for key in TrainConfig.model_fields:
+        if key not in _MAY_CHANGE and getattr(saved, key) != getattr(wanted, key):
+            raise ConfigError(
+                f"{folder} was started with {key}={getattr(saved, key)!r}; a resumed run cannot change it"
+            )
+    return wanted
+
+
+def environment() -> dict[str, Any]:
+    """What a run depends on beside its configuration."""
+    packages = {}
+    for name in ("torch", "torchvision", "timm", "numpy", "pillow", "safetensors"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = "missing"
+    return {
+        "prunnet": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu_threads": torch.get_num_threads(),
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "packages": packages,
+        "command": sys.argv,
+    }
+
+
+def _write_text(path: Path, text: str) -> None:
+    with write_atomically(path) as temporary:
+        temporary.write_text(text)

@@ -1,0 +1,244 @@
+"""The loop that trains every method.
+
+prunnet train --data photos/ --backbone resnet18 --out runs/a                        # one CPU or GPU
+torchrun --nproc-per-node 4 -m prunnet train --data photos/ --out runs/a             # four GPUs of one machine
+prunnet train --out runs/a --resume                                                  # go on after an interruption
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from prunnet.data import Batch, RetrievalData, make_loader, train_transform
+from prunnet.errors import PrunNetError
+from prunnet.gradients import GradientError, Telemetry
+from prunnet.methods import Method
+from prunnet.training.build import build_optimiser, build_sampler, prepare_batchnorm
+from prunnet.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
+from prunnet.training.config import TrainConfig
+from prunnet.training.display import Display
+from prunnet.training.ranks import Ranks
+from prunnet.training.records import Records
+from prunnet.training.scaler import LossScaler
+from prunnet.training.schedule import lr_factor
+
+
+class TrainingError(PrunNetError):
+    """A run that cannot go on."""
+
+
+class InterruptedRunError(PrunNetError):
+    """A run that was asked to stop, and saved first."""
+
+
+class Trainer:
+    """Steps through the epochs of `config`; evaluation and saving are left to `after_epoch`."""
+
+    def __init__(
+        self,
+        method: Method,
+        data: RetrievalData,
+        config: TrainConfig,
+        folder: Path,
+        ranks: Ranks,
+        *,
+        after_epoch: Callable[[int, int], None] | None = None,
+        quiet: bool = False,
+    ) -> None:
+        if data.train is None:
+            raise TrainingError(f"{data.name} has no training images")
+        self.method, self.config, self.folder, self.ranks = method, config, folder, ranks
+        self.after_epoch, self.quiet = after_epoch, quiet
+        self.sampler = build_sampler(config, data.train, ranks)
+        augmentation = {**data.augmentation, **config.augmentation}
+        self.loader = make_loader(
+            data.train,
+            train_transform(method.family.preprocessing, **augmentation),
+            sampler=self.sampler,
+            workers=config.workers,
+            on_error="raise" if config.strict else "skip",
+            pin_memory=ranks.device.type == "cuda",
+        )
+        self.optimiser = build_optimiser(config, method)
+        self.scaler = LossScaler(config.precision == "fp16")
+        self.step = 0
+        self.unreadable: set[str] = set()
+        self._stop_requested = False
+
+    @property
+    def total_steps(self) -> int:
+        return len(self.sampler) * self.config.epochs
+
+    def resume(self) -> bool:
+        """Continue from the newest checkpoint, if there is one."""
+        path = latest_checkpoint(self.folder / "checkpoint")
+        if path is None:
+            return False
+        progress = load_checkpoint(path, self.method, self.optimiser)
+        self.step = progress["step"]
+        self.sampler.load_state_dict(progress["sampler"])
+        self.scaler.factor, self.scaler.good_steps = progress["scale"]
+        self.unreadable = set(progress["unreadable"])
+        self.method.family.family_id = progress["family_id"]
+        return True
+
+    def run(self) -> None:
+        """Train until the last epoch is done."""
+        prepare_batchnorm(self.config, self.method)
+        self.ranks.copy_from_main(self.method.state_dict().values())
+        resumed_at = self.step if self.step else None
+        records = (
+            Records(self.folder, resume_at=resumed_at, tensorboard=self.config.tensorboard) if self.is_main else None
+        )
+        display = Display(self.total_steps, self.config.epochs, quiet=self.quiet or not self.is_main)
+        with display, self._signals():
+            saved = time.monotonic()
+            while self.sampler.epoch < self.config.epochs:
+                epoch = self.sampler.epoch
+                for batch in self.loader:
+                    row = self._optimise(batch)
+                    self.step += 1
+                    row = {"step": self.step, "epoch": epoch, **row}
+                    display.step(row)
+                    if records is not None:
+                        records.write(row)
+                    stop = self.ranks.any(self._stop_requested)
+                    if stop or time.monotonic() - saved > self.config.checkpoint_seconds:
+                        self._save()
+                        saved = time.monotonic()
+                    if stop:
+                        raise InterruptedRunError(f"stopped after step {self.step} and saved; continue with --resume")
+                if self.after_epoch is not None:
+                    self.after_epoch(epoch, self.step)
+                prepare_batchnorm(self.config, self.method)
+                self._save()
+        if records is not None:
+            records.close()
+        self._report_unreadable(display)
+
+    @property
+    def is_main(self) -> bool:
+        return self.ranks.is_main
+
+    def _optimise(self, batch: Batch) -> dict[str, Any]:
+        """One optimisation step. Every draw is a function of (seed, step), so nothing random needs to be saved."""
+        began = time.perf_counter()
+        self.unreadable.update(batch.unreadable)
+        if len(batch.images) < 2:
+            raise TrainingError(
+                f"step {self.step + 1}: no two images of the batch could be read; run prunnet data check"
+            )
+        rate = self.config.lr * lr_factor(self.config, self.step / len(self.sampler))
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        torch.manual_seed((self.config.seed * 1_000_003 + self.step) * 1_009 + self.ranks.rank)
+
+        losses = self._losses(batch)
+        self._check(losses, batch)
+        self.ranks.average(self.method.gradients())
+        try:
+            telemetry = self.method.finish()
+            finite = self.scaler.unscale(self.method.parameters())
+        except GradientError as error:
+            if not self.scaler.enabled:
+                raise TrainingError(f"step {self.step + 1}: {error}; {self._dump(batch)}") from error
+            telemetry, finite = None, False
+        if finite:
+            if self.config.clip is not None:
+                nn.utils.clip_grad_norm_(self.method.parameters(), self.config.clip)
+            self.optimiser.step()
+        else:
+            self.scaler.overflowed()
+        self.optimiser.zero_grad()
+        seconds = time.perf_counter() - began
+        return {
+            "loss": losses,
+            "lr": rate,
+            **_describe(telemetry, list(losses)),
+            "images_per_second": len(batch.images) * self.ranks.size / seconds,
+        }
+
+    def _losses(self, batch: Batch) -> dict[str, float]:
+        device = self.ranks.device
+        self.method.begin(self.step)
+        losses: dict[str, Tensor] = {}
+        for images, labels in zip(
+            batch.images.chunk(self.config.accumulate), batch.labels.chunk(self.config.accumulate), strict=True
+        ):
+            share = len(images) / len(batch.images)
+            found = self.method.backward(
+                images.to(device, non_blocking=True), labels.to(device, non_blocking=True), share * self.scaler.factor
+            )
+            for name, loss in found.items():
+                losses[name] = losses.get(name, torch.zeros_like(loss)) + share * loss
+        values = self.ranks.average_numbers(torch.stack(list(losses.values())).float().tolist())
+        return dict(zip(losses, values, strict=True))
+
+    def _check(self, losses: dict[str, float], batch: Batch) -> None:
+        for name, loss in losses.items():
+            if not -float("inf") < loss < float("inf"):
+                raise TrainingError(f"step {self.step + 1}: the loss at capacity {name} is {loss}; {self._dump(batch)}")
+
+    def _dump(self, batch: Batch) -> str:
+        path = self.folder / f"diverged-step-{self.step + 1}-rank-{self.ranks.rank}.safetensors"
+        save_file({"images": batch.images, "labels": batch.labels, "indices": batch.indices}, path)
+        return f"the batch is in {path}; a lower lr or clip= usually helps"
+
+    def _save(self) -> None:
+        if self.is_main:
+            progress = {
+                "sampler": self.sampler.state_dict(),
+                "scale": [self.scaler.factor, self.scaler.good_steps],
+                "unreadable": sorted(self.unreadable),
+                "family_id": self.method.family.family_id,
+            }
+            save_checkpoint(self.folder / "checkpoint", self.step, self.method, self.optimiser, progress)
+        self.ranks.barrier()
+
+    def _report_unreadable(self, display: Display) -> None:
+        if self.unreadable and self.is_main:
+            report = self.folder / "unreadable.txt"
+            report.write_text("\n".join(sorted(self.unreadable)) + "\n")
+            display.say(f"{len(self.unreadable)} images could not be read and were skipped; {report} names them")
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGINT and SIGTERM let the step end and save; a second SIGINT stops at once."""
+
+        def request(number: int, frame: object) -> None:  # noqa: ARG001
+            if self._stop_requested and number == signal.SIGINT:
+                raise KeyboardInterrupt
+            self._stop_requested = True
+
+        try:
+            before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not the main thread, which alone receives signals
+            before = {}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _describe(telemetry: Telemetry | None, names: list[str]) -> dict[str, Any]:
+    """What the Gram matrices tell of a step: conflicts, cosines with the dense gradient, gradient norms."""
+    if telemetry is None:
+        return {}
+    whole = telemetry.gramians.sum(0).double()
+    norms = whole.diagonal().clamp_min(0).sqrt()
+    cosines = whole[0, 1:] / (norms[0] * norms[1:]).clamp_min(1e-300)
+    pairs = telemetry.conflicting_pairs
+    return {
+        "conflicts": int(pairs.sum()) / sum(telemetry.pairs),
+        "first_layer_conflicts": int(pairs[0]),
+        "cosine": dict(zip(names[1:], cosines.tolist(), strict=True)),
+        "norm": dict(zip(names, norms.tolist(), strict=True)),
+    }

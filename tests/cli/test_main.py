@@ -1,0 +1,64 @@
+import subprocess
+import sys
+
+import pytest
+
+
+def prunnet(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "prunnet", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={"COLUMNS": "120", "TERM": "dumb"})
+
+
+def test_help_lists_the_verbs_and_every_command_teaches() -> None:
+    text = prunnet("--help").stdout
+    for verb in ("demo", "train", "evaluate", "info", "data"):
+        assert f" {verb} " in text
+        assert "Usage: " in prunnet(verb, "--help").stdout
+    assert prunnet("--version").stdout.startswith("prunnet 0.")
+
+
+def test_info_prints_the_cost_of_a_timm_model() -> None:
+    done = prunnet("info", "resnet18", "--capacities", "1,.2", "--max-bytes", "3MB", "--layers")
+    assert done.returncode == 0
+    assert "11,176,512" in done.stdout and "1.81 G" in done.stdout and "5.78 MB" in done.stdout
+    assert "Largest capacity within the budget: 0.0928788" in done.stdout and "conv1.weight" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("info", "resnet81"), "timm has no model 'resnet81'"),
+        (("info", "resnet18", "--capacities", "20"), "for 20 % write 0.2"),
+        (("info", "resnet18", "--capacities", "a,b"), "found 'a,b'"),
+        (("train", "--set", "epoch=3", "--out", "x"), "there is no setting 'epoch'; the nearest is 'epochs'"),
+        (("train", "--preset", "gldv3", "--out", "x"), "there is no preset 'gldv3'"),
+        (("train",), "name the run folder: --out runs/a"),
+        (("evaluate", "nowhere"), "nowhere"),
+    ],
+)
+def test_mistakes_end_in_one_line_without_a_traceback(arguments: tuple[str, ...], message: str) -> None:
+    done = prunnet(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_debug_shows_the_traceback() -> None:
+    assert "Traceback" in prunnet("--debug", "info", "resnet81").stderr
+
+
+def test_settings_and_presets_are_listed() -> None:
+    text = prunnet("train", "--settings").stdout
+    assert "normalise_step" in text and "paper-gldv2-cnn" in text
+
+
+def test_dry_run_prints_the_plan_and_trains_nothing(tmp_path) -> None:
+    done = prunnet(
+        "train", "--dry-run", "--out", str(tmp_path / "run"),
+        "--set", "data_options.classes=12", "--set", "data_options.images_per_class=8", "--set", "batch_size=16",
+        "--set", "backbone_options={in_chans: 1, channels: [8, 8, 16, 16], layers: [1, 1, 1, 1]}",
+        "--set", "input_size=[1, 32, 32]",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "capacities:" in done.stdout and "of 5 passes" in done.stdout and "s per step" in done.stdout
+    assert not (tmp_path / "run").exists()
