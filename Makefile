@@ -15,7 +15,7 @@ demo: $(READY)  ## the main job on built-in data, ends with a report to open
 	$(BIN)/prunnet demo
 
 test: $(READY)  ## the test suite (under 10 minutes on 2 cores)
-	$(BIN)/pytest
+	$(BIN)/pytest $(PYTEST)
 
 lint: $(READY)  ## ruff: style and formatting
 	$(BIN)/ruff check .

@@ -2,15 +2,15 @@
 
     python benchmarks/masks.py
 
-Targets: masks at most 0.05 of one dense training step (112 px, batch 64); `net(x, capacity=c)` at most 1.05 times the plain
-backbone with the same weights (batch 64).
+Targets: masks at most 0.05 of one dense training step (112 px, batch 64); `net(x, capacity=c)` at most 1.05 times the
+plain backbone with the same weights (batch 64).
 """
 
 import torch
 import torch.nn.functional as F
-from _timing import interleaved, show
 
 import prunnet
+from _timing import interleaved, show
 from prunnet.network.ranking import rank
 
 torch.manual_seed(0)

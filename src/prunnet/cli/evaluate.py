@@ -1,14 +1,21 @@
 """`prunnet evaluate`: the compatibility matrix of a trained family, and a gate for continuous integration."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from prunnet.cli.parsing import parse_capacities
+
+if TYPE_CHECKING:
+    from prunnet.data import RetrievalData
 
 
 def evaluate(
     family: Annotated[Path, typer.Argument(metavar="RUN_OR_FAMILY", help="A run folder, or a family folder.")],
-    data: Annotated[str, typer.Option(help="A manifest, a folder per class, or the name of a data set.")] = "glyphs",
+    data: Annotated[
+        str | None, typer.Option(help="A manifest, a folder per class, or a data set's name; default: the run's own.")
+    ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
     capacities: Annotated[str, typer.Option(help="Fractions of connections kept.")] = "1,.8,.6,.4,.2,.1",
     metric: Annotated[str | None, typer.Option(help="mAP, mAP@k, Recall@k, …; by default the data set's own.")] = None,
@@ -29,15 +36,14 @@ def evaluate(
     from rich.console import Console
 
     import prunnet
-    from prunnet.data import load as load_data
     from prunnet.evaluation import evaluate as evaluate_family
 
-    chosen = _fractions(capacities)
+    chosen = parse_capacities(capacities)
     folder = _family_folder(family)
     out = out or (family / "evaluation")
     matrix = evaluate_family(
         prunnet.load(folder),
-        load_data(data, root),
+        _data(family, data, root),
         chosen,
         metric,
         old=None if old is None else prunnet.load(_family_folder(old)),
@@ -64,14 +70,18 @@ def evaluate(
         raise typer.Exit(1)
 
 
+def _data(family: Path, data: str | None, root: Path | None) -> "RetrievalData":
+    from prunnet.data import load
+    from prunnet.errors import PrunNetError
+    from prunnet.training.config import read_yaml, resolve
+    from prunnet.training.run import load_data
+
+    if data is not None:
+        return load(data, root)
+    if not (family / "config.yaml").is_file():
+        raise PrunNetError(f"{family} is no run folder, so its data is not known; name it with --data")
+    return load_data(resolve(read_yaml(family / "config.yaml")))
+
+
 def _family_folder(path: Path) -> Path:
     return path / "model" if (path / "model").is_dir() else path
-
-
-def _fractions(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r}: numbers between 0 and 1, separated by commas", param_hint="--capacities"
-        ) from None

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from prunnet.cli.parsing import parse_capacities
+
 
 def train(
     out: Annotated[Path | None, typer.Option(help="Run folder to write.")] = None,
@@ -14,9 +16,7 @@ def train(
     root: Annotated[Path | None, typer.Option(help="Where a benchmark lies on disk.")] = None,
     backbone: Annotated[str | None, typer.Option(help="Name of a timm model.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training images.")] = None,
-    capacities: Annotated[
-        str | None, typer.Option(help="Such as .8,.6,.4,.2; or any, for all of them.")
-    ] = None,
+    capacities: Annotated[str | None, typer.Option(help="Such as .8,.6,.4,.2; or any, for all of them.")] = None,
     preset: Annotated[str | None, typer.Option(help="Settings by name: --settings lists them.")] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file with settings, such as a run's config.yaml.")] = None,
     set_: Annotated[
@@ -57,7 +57,7 @@ def train(
     given = {"data": data, "root": root and str(root), "backbone": backbone, "epochs": epochs, "strict": strict or None}
     layers |= {key: value for key, value in given.items() if value is not None}
     if capacities is not None:
-        layers["capacities"] = "any" if capacities == "any" else _parse(capacities)
+        layers["capacities"] = "any" if capacities == "any" else parse_capacities(capacities)
     layers = merge_assignments(layers, set_ or [])
     if dry_run:
         _show_plan(resolve(layers))
@@ -75,12 +75,6 @@ def train(
         console = Console()
         console.print(run.matrix)
         console.print(f"{run.folder}: model/ is the family, evaluation/ the matrix, plots/ the curves", highlight=False)
-
-
-def _parse(capacities: str) -> tuple[float, ...]:
-    from prunnet.cli.info import parse_capacities
-
-    return parse_capacities(capacities)
 
 
 def _launch(devices: int) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from prunnet.data import UNLABELLED, RetrievalData
-from prunnet.evaluation.counting import COLUMNS, AtLeast, Floats32, Ints
+from prunnet.evaluation.counting import COLUMNS, Floats32, Ints, add_reaching
 from prunnet.evaluation.errors import EvaluationError
 
 Floats = npt.NDArray[np.float64]
@@ -135,16 +135,16 @@ class LabelRelevance:
 
         similarity = (query @ gallery[near].T).numpy()
         own = np.take_along_axis(similarity, columns - near.start, axis=1)
-        thresholds = np.sort(np.where(right, own, np.float32(np.inf)), axis=1)
+        thresholds = np.where(right, own, np.float32(np.inf))
         np.put_along_axis(similarity, columns - near.start, -np.inf, axis=1)
-        counter = AtLeast(thresholds, similarity)
-        counter.add(similarity[counter.order])
-        query = query[torch.from_numpy(counter.order)]
+        counts = np.zeros(right.shape, dtype=np.int64)
+        add_reaching(counts, similarity, thresholds)
         for start, stop in ((0, near.start), (near.stop, len(gallery))):
             for left in range(start, stop, COLUMNS):
                 block = gallery[left : min(left + COLUMNS, stop)]
-                counter.add(_SCRATCH.similarity(query, block))
-        return Before(np.where(np.isinf(thresholds), ABSENT, counter.counts()))
+                add_reaching(counts, _SCRATCH.similarity(query, block), thresholds)
+        counts[~right] = ABSENT
+        return Before(counts)
 
 
 class TruthRelevance:
@@ -190,14 +190,12 @@ class TruthRelevance:
             used = len(answers[row])
             if not used:
                 continue
-            order = np.argsort(similarity[answers[row]])
-            thresholds = similarity[answers[row][order]]
+            thresholds = similarity[answers[row]]
             similarity[answers[row]] = -np.inf
             similarity[junk[row]] = -np.inf
-            counter = AtLeast(thresholds[None], similarity[None])
-            counter.add(similarity[None])
-            counts[row, :used] = counter.counts()[0]
-            hard[row, :used] = self._hard[rows][row][order]
+            counts[row, :used] = 0
+            add_reaching(counts[row : row + 1, :used], similarity[None], thresholds[None])
+            hard[row, :used] = self._hard[rows][row]
         return Before(counts, hard)
 
 

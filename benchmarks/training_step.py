@@ -1,0 +1,86 @@
+"""One PrunNet step against five dense training steps: ResNet-18, 112 px, batch 64, N = 4, everything included.
+
+    python benchmarks/training_step.py
+
+Targets: at most 1.05 times the time of five dense steps; peak memory at most that of one dense step, the (N+1)
+gradients of the prunable weights and the optimiser state of weights and scores.
+"""
+
+import resource
+import subprocess
+import sys
+
+import torch
+
+import prunnet
+from _timing import interleaved, show
+from prunnet.methods import Dense, PrunNet
+from prunnet.methods.method import Method
+
+CLASSES = 1000
+
+
+def stepper(method: Method):
+    """A function that takes one optimisation step, as the training loop does."""
+    torch.manual_seed(0)
+    images, labels = torch.randn(64, 3, 112, 112), torch.randint(0, CLASSES, (64,))
+    method.train()
+    optimiser = torch.optim.SGD(method.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
+    taken = 0
+
+    def step() -> None:
+        nonlocal taken
+        method.begin(taken)
+        method.backward(images, labels)
+        method.finish()
+        optimiser.step()
+        optimiser.zero_grad()
+        taken += 1
+
+    return step
+
+
+def network() -> prunnet.PrunableNetwork:
+    torch.manual_seed(0)
+    return prunnet.convert(prunnet.create_backbone("resnet18"))
+
+
+def peak_bytes(kind: str) -> int:
+    """Peak resident memory of a fresh process that takes three steps."""
+    done = subprocess.run([sys.executable, __file__, kind], check=True, capture_output=True, text=True)
+    return int(done.stdout.split()[-1])
+
+
+def main() -> None:
+    net = network()
+    scores = sum(score.numel() for score in net.scores.values())
+    dense, pruned = stepper(Dense(network(), CLASSES)), stepper(PrunNet(net, CLASSES))
+
+    def five_dense_steps() -> None:
+        for _ in range(5):
+            dense()
+
+    seconds = interleaved({"five dense steps": five_dense_steps, "one PrunNet step": pruned}, rounds=5)
+    show(seconds)
+
+    measured = {kind: peak_bytes(kind) for kind in ("import", "dense", "prunnet")}
+    used = {kind: measured[kind] - measured["import"] for kind in ("dense", "prunnet")}
+    # a dense step has its own momentum already; the scores add a value and a momentum each, the N+1 passes a gradient
+    allowed = used["dense"] + 4 * scores * (5 + 2)
+    for kind, value in used.items():
+        print(f"peak memory of a {kind} step: {value / 1e6:.0f} MB")
+    print(f"allowed: {allowed / 1e6:.0f} MB")
+    print(f"prunnet_memory_over_allowed: {used['prunnet'] / allowed:.3f}")
+    print(f"prunnet_step_over_five_dense: {seconds['one PrunNet step'] / seconds['five dense steps']:.3f}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        main()
+    else:
+        if sys.argv[1] != "import":
+            net = network()
+            step = stepper(Dense(net, CLASSES) if sys.argv[1] == "dense" else PrunNet(net, CLASSES))
+            for _ in range(3):
+                step()
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
