@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import prunnet
 from prunnet.cli.evaluate import evaluate
+from prunnet.errors import CapacityError
 from prunnet.evaluation import CompatibilityMatrix
 
 app = typer.Typer()
@@ -80,6 +81,5 @@ def test_check_fails_the_command_when_a_pair_is_not_compatible(run: Path, photos
 
 
 def test_capacities_that_are_no_numbers_are_refused(run: Path, photos: Path) -> None:
-    code, output = invoke(run, "--data", photos, "--capacities", "1,half")
-    assert code == 2
-    assert "--capacities" in output
+    with pytest.raises(CapacityError, match="found '1,half'"):
+        invoke(run, "--data", photos, "--capacities", "1,half")

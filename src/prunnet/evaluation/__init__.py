@@ -10,7 +10,7 @@ from prunnet.evaluation.bootstrap import Intervals
 from prunnet.evaluation.check import CompatibilityCheck, Violation
 from prunnet.evaluation.embedding import embed
 from prunnet.evaluation.errors import EvaluationError
-from prunnet.evaluation.evaluate import Family, compatibility_matrix, evaluate
+from prunnet.evaluation.evaluate import compatibility_matrix, evaluate
 from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, score
 from prunnet.evaluation.relevance import LabelRelevance, Relevance, TruthRelevance, relevance_of
@@ -20,7 +20,6 @@ __all__ = [
     "CompatibilityCheck",
     "CompatibilityMatrix",
     "EvaluationError",
-    "Family",
     "Intervals",
     "LabelRelevance",
     "Metric",

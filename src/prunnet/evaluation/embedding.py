@@ -3,40 +3,24 @@
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from prunnet._files import write_atomically
 from prunnet._progress import track
 from prunnet.data import ImageSet, eval_transform, make_loader
 from prunnet.evaluation.errors import EvaluationError
-from prunnet.network import Embeddings, Preprocessing
+from prunnet.network import Embeddings, Subnetwork
 from prunnet.network.capacity import format_capacity
 
 SAMPLED_IMAGES = 8  # enough to notice that the same names stand for other pictures
 
 
-class EmbeddingNetwork(Protocol):
-    """What evaluation asks of a subnetwork (`prunnet.Subnetwork` is one): a module in evaluation mode with these."""
-
-    @property
-    def capacity(self) -> float: ...
-    @property
-    def family_id(self) -> str: ...
-    @property
-    def preprocessing(self) -> Preprocessing: ...
-    def __call__(self, images: Tensor) -> Tensor: ...
-    def parameters(self) -> Iterator[nn.Parameter]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def to(self, device: Any) -> Any: ...
-
-
 @torch.no_grad()
 def embed(
-    subnetwork: EmbeddingNetwork,
+    subnetwork: Subnetwork,
     images: ImageSet,
     *,
     batch_size: int = 64,
@@ -60,7 +44,7 @@ def embed(
     return Embeddings(vectors, family_id, capacity)
 
 
-def fingerprint(subnetwork: EmbeddingNetwork, images: ImageSet) -> str:
+def fingerprint(subnetwork: Subnetwork, images: ImageSet) -> str:
     """Of everything the embeddings follow from: weights and statistics, preprocessing, names and some pixels."""
     digest = hashlib.blake2b(digest_size=12)
     for part in _identity(subnetwork, images):
@@ -69,7 +53,7 @@ def fingerprint(subnetwork: EmbeddingNetwork, images: ImageSet) -> str:
     return digest.hexdigest()
 
 
-def _identity(subnetwork: EmbeddingNetwork, images: ImageSet) -> Iterator[bytes]:
+def _identity(subnetwork: Subnetwork, images: ImageSet) -> Iterator[bytes]:
     yield repr(subnetwork.preprocessing).encode()
     for name, tensor in sorted(subnetwork.state_dict().items()):
         yield name.encode()

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,23 +10,15 @@ import torch
 from prunnet._progress import track
 from prunnet.data import ImageSet, RetrievalData, eval_transform, make_loader
 from prunnet.errors import FamilyError
-from prunnet.evaluation.embedding import EmbeddingNetwork, embed
+from prunnet.evaluation.embedding import embed
 from prunnet.evaluation.errors import EvaluationError
 from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, check_vectors, score_arranged
 from prunnet.evaluation.relevance import relevance_of
-from prunnet.network import Embeddings, Subnetwork, adapt_batchnorm
+from prunnet.network import Embeddings, Family, Subnetwork, adapt_batchnorm
 from prunnet.network.capacity import check_capacities, format_capacity
 
 CAPACITIES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
-
-
-class Family(Protocol):
-    """Anything whose subnetworks share, or claim to share, one embedding space."""
-
-    family_id: str
-
-    def subnetwork(self, capacity: float) -> EmbeddingNetwork: ...
 
 
 def evaluate(
@@ -64,7 +55,7 @@ def evaluate(
         subnetwork = owner.subnetwork(capacity)
         if device is not None:
             subnetwork = subnetwork.to(device)
-        if isinstance(subnetwork, Subnetwork) and not subnetwork.adapted and data.train is not None and adapt_batches:
+        if not subnetwork.adapted and data.train is not None and adapt_batches:
             _adapt(subnetwork, data.train, adapt_batches, batch_size, workers)
         parts = (
             {"gallery": data.gallery} if data.query is data.gallery else {"query": data.query, "gallery": data.gallery}

@@ -28,6 +28,7 @@ from prunnet.data import RetrievalData, eval_transform, load, make_loader
 from prunnet.evaluation import CompatibilityMatrix, evaluate
 from prunnet.methods import Method, PrunNet, ScoreMapsNetwork
 from prunnet.network import PrunableNetwork, adapt_batchnorm, save
+from prunnet.network import load as load_family
 from prunnet.network.backbones import recipe_of
 from prunnet.training.build import build_method, build_network
 from prunnet.training.config import ConfigError, TrainConfig, read_yaml, resolve, to_yaml
@@ -116,8 +117,10 @@ def _train(
         _write_text(folder / "environment.json", json.dumps(environment(), indent=2) + "\n")
     finisher = _Finisher(network, data, config, folder, ranks)
     trainer = Trainer(method, data, config, folder, ranks, after_epoch=finisher.after_epoch, quiet=quiet)
-    if resume:
-        trainer.resume()
+    if resume and trainer.resume() and trainer.done and finisher.done:
+        return Run(
+            folder, load_family(finisher.model, network.backbone), CompatibilityMatrix.from_json(finisher.matrix)
+        )
     trainer.run()
     return finisher.finish()
 
@@ -129,6 +132,13 @@ class _Finisher:
         self, network: PrunableNetwork, data: RetrievalData, config: TrainConfig, folder: Path, ranks: Ranks
     ) -> None:
         self.network, self.data, self.config, self.folder, self.ranks = network, data, config, folder, ranks
+        self.model = folder / "model"
+        self.matrix = folder / "evaluation" / "matrix.json"
+
+    @property
+    def done(self) -> bool:
+        """Whether an earlier call has left everything."""
+        return self.matrix.is_file() and self.model.is_dir()
 
     def after_epoch(self, epoch: int, step: int) -> None:
         every, last = self.config.evaluate_every, epoch + 1 == self.config.epochs
@@ -148,21 +158,20 @@ class _Finisher:
 
     def finish(self) -> Run:
         """The trained family with its matrix; other ranks wait for the main one and then evaluate nothing."""
-        model = self.folder / "model"
-        target = self.folder / "evaluation"
         if self.ranks.is_main:
             matrix = self._evaluate()
             if _can_be_saved(self.network):
-                save(self.network, model)
+                save(self.network, self.model)
+            target = self.matrix.parent
             target.mkdir(exist_ok=True)
             matrix.to_csv(target / "matrix.csv")
-            matrix.to_json(target / "matrix.json")
             matrix.to_markdown(target / "matrix.md")
             matrix.heatmap(target / "matrix.png")
             matrix.curve(target / "curve.png")
             plot_records(self.folder)
+            matrix.to_json(self.matrix)
         self.ranks.barrier()
-        return Run(self.folder, self.network.eval(), CompatibilityMatrix.from_json(target / "matrix.json"))
+        return Run(self.folder, self.network.eval(), CompatibilityMatrix.from_json(self.matrix))
 
     def _evaluate(self) -> CompatibilityMatrix:
         assert self.data.train is not None

@@ -76,6 +76,11 @@ class Trainer:
     def total_steps(self) -> int:
         return len(self.sampler) * self.config.epochs
 
+    @property
+    def done(self) -> bool:
+        """Whether the last epoch is behind."""
+        return self.sampler.epoch >= self.config.epochs
+
     def resume(self) -> bool:
         """Continue from the newest checkpoint, if there is one."""
         path = latest_checkpoint(self.folder / "checkpoint")
@@ -100,7 +105,7 @@ class Trainer:
         display = Display(self.total_steps, self.config.epochs, quiet=self.quiet or not self.is_main)
         with display, self._signals():
             saved = time.monotonic()
-            while self.sampler.epoch < self.config.epochs:
+            while not self.done:
                 epoch = self.sampler.epoch
                 for batch in self.loader:
                     row = self._optimise(batch)
