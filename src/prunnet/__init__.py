@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from prunnet.data import load as load_data  # noqa: F401
+    from prunnet.deploy.export import export as export
     from prunnet.errors import PrunNetError as PrunNetError
     from prunnet.evaluation import CompatibilityMatrix as CompatibilityMatrix
     from prunnet.evaluation import evaluate as evaluate
@@ -41,6 +42,7 @@ _EXPORTS = {
     "cost": "prunnet.network.cost",
     "create_backbone": "prunnet.network.create_backbone",
     "evaluate": "prunnet.evaluation.evaluate",
+    "export": "prunnet.deploy.export.export",
     "load": "prunnet.network.load",
     "load_data": "prunnet.data.load",
     "save": "prunnet.network.save",

@@ -6,10 +6,14 @@ from typing import Annotated
 import typer
 
 from prunnet import __version__
+from prunnet.cli.bench import bench
 from prunnet.cli.data import app as data
 from prunnet.cli.demo import demo
 from prunnet.cli.evaluate import evaluate
+from prunnet.cli.export import export
 from prunnet.cli.info import info
+from prunnet.cli.prune import prune
+from prunnet.cli.report import report
 from prunnet.cli.train import train
 
 app = typer.Typer(
@@ -20,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, evaluate, info):
+for command in (demo, train, evaluate, report, prune, export, bench, info):
     app.command()(command)
 app.add_typer(data, name="data")
 

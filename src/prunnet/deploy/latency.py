@@ -1,0 +1,93 @@
+"""Measured time: any subnetwork, in any runtime, on this machine."""
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from statistics import median
+
+import torch
+
+from prunnet.deploy import onnx_format, openvino_format
+from prunnet.deploy.errors import ExportError
+from prunnet.deploy.program import Run, detached, trace
+from prunnet.errors import CapacityError
+from prunnet.network import Subnetwork
+
+RUNTIMES = ("torch", "onnxruntime", "openvino")
+SMALLEST_TRIED = 0.05
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def runner(subnetwork: Subnetwork, runtime: str) -> Run:
+    """`subnetwork` ready to be called in `runtime`, on the CPU."""
+    if runtime == "torch":
+        return torch.inference_mode()(detached(subnetwork))
+    if runtime == "onnxruntime":
+        return onnx_format.runner(trace(subnetwork))
+    if runtime == "openvino":
+        return openvino_format.runner(trace(subnetwork))
+    raise ExportError(f"unknown runtime {runtime!r}; known are {', '.join(RUNTIMES)}")
+
+
+def medians(tasks: Mapping[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:
+    """Median seconds of each task. Every round runs all of them, so that what else the machine does hits all alike.
+
+    Each is called once unmeasured before it is measured, and the order rotates: caches and the still spinning threads
+    of whichever ran before would otherwise favour some tasks over others.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    order = deque(tasks)
+    for _ in range(rounds):
+        for name in order:
+            tasks[name]()
+            start = time.perf_counter()
+            tasks[name]()
+            seconds[name].append(time.perf_counter() - start)
+        order.rotate()
+    return {name: median(values) for name, values in seconds.items()}
+
+
+def latency(subnetwork: Subnetwork, runtime: str) -> float:
+    """Median seconds for one image."""
+    run, image = runner(subnetwork, runtime), torch.randn(1, *subnetwork.preprocessing.input_size)
+    return medians({runtime: lambda: run(image)})[runtime]
+
+
+def parse_latency(value: float | str) -> float:
+    """Seconds, from a number of them or from text such as "8ms"."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(us|ms|s)\s*", value) if isinstance(value, str) else None
+    if isinstance(value, str) and match is None:
+        raise CapacityError(f"a latency is a number with its unit, such as 8ms or 0.1s; found {value!r}")
+    seconds = float(value) if match is None else float(match[1]) * _UNITS[match[2]]
+    if not seconds > 0:
+        raise CapacityError(f"a latency must be greater than 0; found {value}")
+    return seconds
+
+
+def largest_within(
+    make: Callable[[float], Subnetwork], budget: float, runtime: str, structured: bool, steps: int = 6
+) -> float:
+    """The largest size in [0.05, 1] (capacity, or width of a structured one) whose subnetwork takes at most `budget`.
+
+    Halves the interval `steps` times; each measures anew.
+    """
+    dense = latency(make(1.0), runtime)
+    if dense <= budget:
+        return 1.0
+    smallest = latency(make(SMALLEST_TRIED), runtime)
+    if smallest > budget:
+        advice = (
+            "it has to be another backbone"
+            if structured
+            else "unless a runtime uses zeros, unstructured latency does not fall with capacity: prune structured"
+        )
+        raise CapacityError(
+            f"no subnetwork takes at most {1e3 * budget:.3g} ms in {runtime} here: {1e3 * dense:.3g} ms dense, "
+            f"{1e3 * smallest:.3g} ms at {SMALLEST_TRIED:.0%}; {advice}"
+        )
+    low, high = SMALLEST_TRIED, 1.0
+    for _ in range(steps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if latency(make(middle), runtime) <= budget else (low, middle)
+    return low

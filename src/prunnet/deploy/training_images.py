@@ -1,0 +1,15 @@
+"""Images to adapt batch norm and to calibrate int8 on: shuffled training images, preprocessed as for inference."""
+
+from pathlib import Path
+
+from prunnet.data import DataError, Loader, ShuffledSampler, eval_transform, load, make_loader
+from prunnet.network import Preprocessing
+
+
+def training_images(data: str, root: Path | None, preprocessing: Preprocessing, batch_size: int = 64) -> Loader:
+    """Batches of the training images of `data` (a manifest, a folder per class, or the name of a data set)."""
+    images = load(data, root).train
+    if images is None:
+        raise DataError(f"{data} has no training images")
+    sampler = ShuffledSampler(len(images), batch_size, drop_last=False)
+    return make_loader(images, eval_transform(preprocessing), sampler=sampler)

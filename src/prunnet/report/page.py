@@ -1,0 +1,125 @@
+"""The report as one HTML file: nothing is fetched, nothing is executed, all text is escaped."""
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+
+from prunnet.network.capacity import format_capacity
+from prunnet.report.capacity_charts import capacity_charts, capacity_text
+from prunnet.report.facts import Facts
+from prunnet.report.headline import headline
+from prunnet.report.idea import idea
+from prunnet.report.searches import Answer, Search
+from prunnet.report.tables import COSTS_TEXT, MadeFile, costs_table, made_table, matrix_table, matrix_text
+from prunnet.report.training_charts import training_charts
+
+IDEA_TEXT = "Train once; every device takes the share of the network that it can carry."
+MADE_TEXT = "Made from the same family, without training."
+COMMANDS_TEXT = "A folder per class is all it takes (<code>photos/chair/1.jpg</code>); other layouts by a manifest."
+COMMANDS = (
+    ("check the images", "prunnet data check photos/"),
+    ("train once", "prunnet train --data photos/ --out runs/mine"),
+    ("this report", "prunnet report runs/mine"),
+    ("a subnetwork for a budget", "prunnet prune runs/mine --max-bytes 3MB --data photos/ --out phone/"),
+    ("for ONNX Runtime", "prunnet export phone/ phone.onnx"),
+    ("all sizes in one file", "prunnet pack runs/mine/model --data photos/ --out family.prun"),
+)
+
+
+def page(facts: Facts, made: Sequence[MadeFile] = ()) -> str:
+    """The whole document."""
+    sections = [
+        _section("The idea", IDEA_TEXT, idea()),
+        _section("Who can search whose gallery", matrix_text(facts), matrix_table(facts)),
+        _section("From large to small", capacity_text(facts), capacity_charts(facts)),
+        _section("What each one costs", COSTS_TEXT, costs_table(facts)),
+        _section("Real searches", _searches_text(facts), _searches(facts)),
+        _section("How it trained", _training_text(facts), training_charts(facts.records)),
+    ]
+    if made:
+        sections.append(_section("Ready for a device", MADE_TEXT, made_table(made)))
+    sections.append(_section("On your own images", COMMANDS_TEXT, _commands()))
+    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>PrunNet · {escape(facts.run.name)}</title>\n<style>\n{style}</style>'
+        f"</head><body><main>\n<header><h1>One network, every device</h1><p>{_subtitle(facts)}</p></header>\n"
+        f"{headline(facts)}\n{''.join(sections)}\n<footer>{_footer(facts)}</footer>\n</main></body></html>\n"
+    )
+
+
+def _section(title: str, text: str, content: str) -> str:
+    return f"<section><h2>{title}</h2><p>{text}</p>{content}</section>\n"
+
+
+def _subtitle(facts: Facts) -> str:
+    train = facts.data.train
+    learned = "" if train is None else f"trained on {len(train):,} images of {train.classes:,} classes, "
+    return escape(
+        f"{facts.config.backbone} on {facts.data.name}: {learned}tested with {len(facts.data.query):,} queries in a "
+        f"gallery of {len(facts.data.gallery):,} images" + (", all of classes it never saw." if _unseen(facts) else ".")
+    )
+
+
+def _unseen(facts: Facts) -> bool:
+    train = facts.data.train
+    return train is not None and not set(train.label_names) & set(facts.data.query.label_names)
+
+
+def _searches_text(facts: Facts) -> str:
+    return (
+        f"Queries evenly spaced over the {len(facts.data.query):,}, not chosen. Above the first five answers of the "
+        f"dense network, below those of the {format_capacity(facts.small)} one, both in the gallery that the dense "
+        "network indexed. ✓ is the same class, ✗ another."
+    )
+
+
+def _searches(facts: Facts) -> str:
+    return f'<div class="searches">{"".join(_search(search) for search in facts.searches)}</div>'
+
+
+def _search(search: Search) -> str:
+    rows = (
+        f'<div class="found"><span>{"dense" if capacity == 1.0 else format_capacity(capacity)}</span>'
+        f"{''.join(map(_hit, answers))}</div>"
+        for capacity, answers in search.found.items()
+    )
+    name = escape(search.name)
+    asked = f'<div class="asked"><img src="{search.picture}" alt="query: {name}">{name}</div>'
+    return f'<div class="search">{asked}<div>{"".join(rows)}</div></div>'
+
+
+def _hit(answer: Answer) -> str:
+    name, kind, sign = escape(answer.name), " right" if answer.right else "", "✓" if answer.right else "✗"
+    word = "right" if answer.right else "wrong"
+    return (
+        f'<figure class="hit{kind}" title="{name}"><img src="{answer.picture}" alt="{word}: {name}">'
+        f"<span>{sign}</span></figure>"
+    )
+
+
+def _training_text(facts: Facts) -> str:
+    passes = len(facts.records[0]["loss"]) if facts.records else 0
+    text = f"Every step sends the same batch through {passes} networks: the dense one and its subnetworks."
+    if facts.config.integrator == "conflict-aware" and passes > 1:
+        text += " Where their gradients point apart, each is projected off the others before they are added."
+    return text
+
+
+def _commands() -> str:
+    text = "\n".join(f'<span class="note"># {note}</span>\n{escape(command)}' for note, command in COMMANDS)
+    return f"<pre>{text}</pre>"
+
+
+def _footer(facts: Facts) -> str:
+    packages = facts.environment.get("packages", {})
+    versions = ", ".join(f"{name} {packages[name]}" for name in ("torch", "timm") if name in packages)
+    parts = (
+        f"PrunNet {facts.environment.get('prunnet', '')}".strip(),
+        f"family {facts.family_id}",
+        f"seed {facts.config.seed}",
+        versions,
+        f"run folder {facts.run}",
+    )
+    return escape(" · ".join(part for part in parts if part))
