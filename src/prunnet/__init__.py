@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from prunnet.data import load as load_data  # noqa: F401
     from prunnet.deploy.export import export as export
+    from prunnet.deploy.pack import pack as pack
+    from prunnet.deploy.pack import unpack as unpack
     from prunnet.errors import PrunNetError as PrunNetError
     from prunnet.evaluation import CompatibilityMatrix as CompatibilityMatrix
     from prunnet.evaluation import evaluate as evaluate
@@ -45,8 +47,10 @@ _EXPORTS = {
     "export": "prunnet.deploy.export.export",
     "load": "prunnet.network.load",
     "load_data": "prunnet.data.load",
+    "pack": "prunnet.deploy.pack.pack",
     "save": "prunnet.network.save",
     "train": "prunnet.training.train",
+    "unpack": "prunnet.deploy.pack.unpack",
 }
 
 __all__ = ["__version__", *_EXPORTS]

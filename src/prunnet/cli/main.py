@@ -12,6 +12,7 @@ from prunnet.cli.demo import demo
 from prunnet.cli.evaluate import evaluate
 from prunnet.cli.export import export
 from prunnet.cli.info import info
+from prunnet.cli.pack import pack, unpack
 from prunnet.cli.prune import prune
 from prunnet.cli.report import report
 from prunnet.cli.train import train
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, evaluate, report, prune, export, bench, info):
+for command in (demo, train, evaluate, report, prune, export, pack, unpack, bench, info):
     app.command()(command)
 app.add_typer(data, name="data")
 

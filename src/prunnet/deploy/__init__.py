@@ -10,6 +10,8 @@ from prunnet.deploy.budget import prune
 from prunnet.deploy.errors import ExportError
 from prunnet.deploy.export import export
 from prunnet.deploy.exported import ExportedNetwork, load_exported
+from prunnet.deploy.pack.contents import read_contents
+from prunnet.deploy.pack.reading import prefix_bytes
 from prunnet.deploy.structured import structured_subnetwork
 from prunnet.deploy.subnetwork_folder import load_subnetwork, save_subnetwork
 
@@ -21,7 +23,9 @@ __all__ = [
     "export",
     "load_exported",
     "load_subnetwork",
+    "prefix_bytes",
     "prune",
+    "read_contents",
     "save_subnetwork",
     "structured_subnetwork",
 ]

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from prunnet._files import replace_folder
+from prunnet.deploy.shapes import resize, shape_spec
 from prunnet.errors import FamilyError
 from prunnet.network.backbones import create_backbone, recipe_of
 from prunnet.network.capacity import check_capacity
@@ -36,6 +37,7 @@ def save_subnetwork(subnetwork: Subnetwork, path: str | os.PathLike[str]) -> Pat
         "adapted": subnetwork.adapted,
         "backbone": recipe_of(subnetwork.backbone),
         "backbone_class": type(subnetwork.backbone).__name__,
+        "shapes": shape_spec(subnetwork.backbone),
         "embedding_dim": subnetwork.head.embedding_dim,
         "features": tensors["head.linear.weight"].shape[1],
         "preprocessing": vars(subnetwork.preprocessing),
@@ -63,7 +65,7 @@ def load_subnetwork(path: str | os.PathLike[str], backbone: nn.Module | None = N
         if backbone is None:
             backbone = create_backbone(config["backbone"]["name"], **config["backbone"]["options"])
         subnetwork = Subnetwork(
-            backbone,
+            resize(backbone, config.get("shapes", {})),
             EmbeddingHead(config["features"], config["embedding_dim"]),
             capacity=check_capacity(config["capacity"]),
             family_id=str(config["family_id"]),

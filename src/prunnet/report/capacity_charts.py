@@ -9,7 +9,7 @@ from prunnet.report.facts import Facts
 def capacity_text(facts: Facts) -> str:
     """How to read the curves."""
     new = (
-        " Hollow points are sizes that no training step used: pruning was all they took."
+        " Hollow points are sizes that no training step used: they were pruned, and their batch norm adapted."
         if facts.untrained
         else " To see sizes that were never trained, set evaluate_capacities when training."
     )

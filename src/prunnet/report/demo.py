@@ -55,13 +55,15 @@ SETTINGS: Mapping[str, Any] = {
     "evaluate_capacities": (1.0, 0.8, 0.6, 0.4, 0.2, NEVER_TRAINED, 0.1, 0.05),
     "shared": "mean",
     "distillation": 2.0,
-    "epochs": 15,
+    "epochs": 12,
     "lr": 0.2,
+    "adapt_batches": 60,
 }
 QUICK: Mapping[str, Any] = {
     **SETTINGS,
     "data_options": {"classes": 120, "images_per_class": 12, "size": 32, "difficulty": 0.2},
     "epochs": 8,
+    "adapt_batches": 14,
 }
 
 

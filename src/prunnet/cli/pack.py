@@ -1,0 +1,102 @@
+"""`prunnet pack` and `prunnet unpack`: a family as one progressive file, and subnetworks from its first bytes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from prunnet.deploy.pack import Contents
+
+
+def pack(
+    source: Annotated[
+        str, typer.Argument(metavar="FAMILY", help="A family or run folder; with --inspect, a .prun file.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("family.prun"),
+    values: Annotated[Literal["float16", "int8"], typer.Option(help="How values are stored.")] = "float16",
+    grid: Annotated[str | None, typer.Option(help="Capacities to pack; default: .05 to .2 by .05, to 1 by .1.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Adapt batch norm on its training images, and correct it for rounded values.")
+    ] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
+    max_batches: Annotated[int, typer.Option(help="Batches of 64 images to adapt on.", min=1)] = 30,
+    inspect: Annotated[bool, typer.Option("--inspect", help="Only show what a .prun file (or address) holds.")] = False,
+) -> None:
+    """Write a family as one progressive file, of which every capacity on the grid is a prefix.
+
+    Examples:  prunnet pack runs/a -o a.prun --data photos/   ·   prunnet pack --inspect a.prun
+    """
+    from prunnet.deploy.pack import read_contents
+
+    if inspect:
+        _show(read_contents(source), source)
+        return
+
+    import prunnet
+    from prunnet.cli.parsing import parse_capacities
+    from prunnet.deploy.pack import DEFAULT_GRID
+    from prunnet.deploy.pack import pack as write
+    from prunnet.deploy.training_images import training_images
+
+    net = prunnet.load(Path(source) / "model" if (Path(source) / "model").is_dir() else source)
+    capacities = DEFAULT_GRID if grid is None else parse_capacities(grid)
+    loader = None if data is None else training_images(data, root, net.preprocessing)
+    write(net, out, grid=capacities, values=values, loader=loader, max_batches=max_batches)
+    _show(read_contents(out), str(out))
+
+
+def unpack(
+    source: Annotated[str, typer.Argument(metavar="FILE", help="A .prun file, or its address on the web.")],
+    capacity: Annotated[float | None, typer.Option(help="One of the file's grid; default: its largest.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")] = Path("subnetwork"),
+) -> None:
+    """Take a subnetwork out of a progressive file, reading only the bytes it needs.
+
+    Examples:  prunnet unpack a.prun --capacity .1 -o small/   ·   prunnet unpack https://host/a.prun --capacity .2
+    """
+    from rich.console import Console
+
+    from prunnet.deploy.pack import prefix_bytes
+    from prunnet.deploy.pack import unpack as read
+    from prunnet.deploy.subnetwork_folder import save_subnetwork
+    from prunnet.network.capacity import format_capacity
+    from prunnet.network.units import format_quantity
+
+    subnetwork = read(source, capacity)
+    folder = save_subnetwork(subnetwork, out)
+    read_bytes = format_quantity(prefix_bytes(source, subnetwork.capacity), "B")
+    what = f"family {subnetwork.family_id} at {format_capacity(subnetwork.capacity)}"
+    Console().print(f"{what}: {read_bytes} read, written to {folder}", highlight=False, soft_wrap=True)
+
+
+def _show(contents: "Contents", name: str) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from prunnet.network.capacity import format_capacity
+    from prunnet.network.units import format_quantity
+
+    table = Table(
+        title=escape(f"{name}: family {contents.family_id}, {contents.backbone}, {contents.values}"),
+        title_justify="left",
+    )
+    for heading in ("capacity", "file up to", "band", "connections", "membership bits", "bound"):
+        table.add_column(heading, justify="right")
+    for band in contents.bands:
+        table.add_row(
+            format_capacity(band.capacity),
+            format_quantity(band.end, "B"),
+            format_quantity(band.end - band.start, "B"),
+            f"{band.joining:,}",
+            f"{band.bits_per_connection:.4f}",
+            f"{band.bound_per_connection:.4f}",
+            style=None if band.held else "dim",
+        )
+    console = Console()
+    console.print(table)
+    held = sum(band.held for band in contents.bands)
+    if held < len(contents.bands):
+        largest = format_capacity(contents.bands[held - 1].capacity)
+        console.print(f"This file is a prefix: it holds capacities up to {largest}.", highlight=False, soft_wrap=True)
