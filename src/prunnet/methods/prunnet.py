@@ -109,7 +109,7 @@ class PrunNet(Method):
         names = ["1", *self.options.capacities.names(self.drawn)]
         for row, (name, capacity) in enumerate(zip(names, (1.0, *self.drawn), strict=True)):
             masks = self._masks[row - 1] if row else None
-            effective = weights if masks is None else {n: weight * masks[n] for n, weight in weights.items()}
+            effective = weights if masks is None else self._effective(row, weights, masks)
             leaves = {n: weight.detach().requires_grad_() for n, weight in effective.items()}
             with self._precision(images):
                 # the dense pass updates the network's own batch-norm statistics, the others a copy
@@ -125,6 +125,14 @@ class PrunNet(Method):
             self._differentiate(row, loss * share, leaves, masks)
         self._accumulating = True
         return losses
+
+    def _effective(self, row: int, weights: Mapping[str, Tensor], masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """w·r(s), kept where the gradient of this pass will land, unless that of an earlier micro-batch is there."""
+        assert self._stack is not None
+        if self._accumulating:
+            return {name: weight * masks[name] for name, weight in weights.items()}
+        rows = {name: self._stack.layers[name][row] for name in weights}
+        return {name: torch.mul(weight, masks[name], out=rows[name]) for name, weight in weights.items()}
 
     def _subnetwork_loss(self, embedding: Tensor, dense: Tensor, labels: Tensor) -> Tensor:
         loss: Tensor

@@ -20,9 +20,10 @@ from prunnet.network.prunable import PrunableNetwork
 def corrected_statistics(
     net: PrunableNetwork, rounded: Mapping[str, Tensor], capacities: Sequence[float], batches: Iterable[Any]
 ) -> list[dict[str, Tensor]]:
-    """Statistics at each capacity for a network with the tensors `rounded`; those of `net` where it has none adapted.
+    """Statistics at each capacity for `net` with the tensors `rounded` in place of its own.
 
-    Means and variances move by the difference that rounding makes on `batches`.
+    The means and variances of `net`, or those adapted on `batches` where it has none, move by the difference that
+    rounding makes on `batches`.
     """
     exact = _adapted(copy.deepcopy(net), capacities, batches)
     other = copy.deepcopy(net)
