@@ -128,6 +128,11 @@ def damage_prunable(folder: Path) -> None:
     _edit(folder, prunable=["no.such.layer"])
 
 
+def damage_recipe(folder: Path) -> None:
+    recipe = {"name": "resnet18", "options": {"checkpoint_path": "elsewhere.pth"}}
+    _edit(folder, backbone=recipe)
+
+
 def _edit(folder: Path, **changes: object) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
@@ -147,6 +152,7 @@ def _edit(folder: Path, **changes: object) -> None:
         (damage_shape, r"head.linear.weight has shape \(8, 16\), the network expects \(9, 16\)"),
         (damage_lost_tensor, "lacks the tensor scores.conv1.weight"),
         (damage_extra_tensor, "has the tensor extra"),
+        (damage_recipe, "asks timm to load weights .checkpoint_path.*which no file may do"),
         (damage_prunable, "does not describe a network that can be built.*no.such.layer"),
     ],
 )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from prunnet._files import replace_folder
 from prunnet.deploy.shapes import resize, shape_spec
 from prunnet.errors import FamilyError
-from prunnet.network.backbones import create_backbone, recipe_of
+from prunnet.network.backbones import rebuild_backbone, recipe_of
 from prunnet.network.capacity import check_capacity
 from prunnet.network.head import EmbeddingHead
 from prunnet.network.preprocessing import Preprocessing
@@ -63,7 +63,7 @@ def load_subnetwork(path: str | os.PathLike[str], backbone: nn.Module | None = N
         raise FamilyError(f"{folder / 'model.safetensors'} is missing or damaged ({error}); copy it again") from error
     try:
         if backbone is None:
-            backbone = create_backbone(config["backbone"]["name"], **config["backbone"]["options"])
+            backbone = rebuild_backbone(config["backbone"])
         subnetwork = Subnetwork(
             resize(backbone, config.get("shapes", {})),
             EmbeddingHead(config["features"], config["embedding_dim"]),

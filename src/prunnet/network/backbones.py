@@ -13,6 +13,9 @@ from prunnet.errors import ModuleError
 
 Prunable = Iterable[str] | Callable[[str, nn.Module], bool]
 
+# Options of timm.create_model that say where weights come from; loading them may run code.
+_ABOUT_WEIGHTS = {"checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "cache_dir"}
+
 # The attribute under which a backbone carries what `create_backbone` was called with.
 _RECIPE = "prunnet_recipe"
 
@@ -26,8 +29,17 @@ def create_backbone(name: str, *, pretrained: bool = False, **options: Any) -> n
         near = get_close_matches(name, timm.list_models(), n=3)
         raise ModuleError(f"timm has no model {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
     module: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0, **options)
-    setattr(module, _RECIPE, {"name": name, "options": options})
+    setattr(module, _RECIPE, {"name": name, "options": {k: v for k, v in options.items() if k not in _ABOUT_WEIGHTS}})
     return module
+
+
+def rebuild_backbone(recipe: dict[str, Any]) -> nn.Module:
+    """The architecture that `recipe_of` described. A file may shape a backbone, never name weights for timm to load."""
+    if forbidden := _ABOUT_WEIGHTS & recipe["options"].keys():
+        raise ModuleError(
+            f"its recipe asks timm to load weights ({', '.join(sorted(forbidden))}), which no file may do"
+        )
+    return create_backbone(recipe["name"], **recipe["options"])
 
 
 def recipe_of(backbone: nn.Module) -> dict[str, Any] | None:

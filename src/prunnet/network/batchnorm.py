@@ -96,6 +96,7 @@ def adapt_batchnorm(
     if not targets:
         raise CapacityError("capacities is empty; name the capacities to adapt")
 
+    masks = {} if isinstance(network, Subnetwork) else dict(zip(targets, network.masks_at(targets), strict=True))
     seen = 0
     device = next(network.parameters())
     lengths = [n for n in (len(loader) if isinstance(loader, Sized) else None, max_batches) if n is not None]
@@ -107,7 +108,8 @@ def adapt_batchnorm(
                 continue
             seen += 1
             for capacity, target in targets.items():
-                weights = {} if isinstance(network, Subnetwork) else network.effective_weights(capacity)
+                masked = masks.get(capacity, {})
+                weights = {name: network.backbone.get_parameter(name) * mask for name, mask in masked.items()}
                 embed(network.backbone, network.head, images, weights=weights, statistics=target)
     if not seen:
         raise ImageError("batch norm cannot be adapted: the loader gave no batch of two or more images")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from prunnet._files import replace_folder
 from prunnet.errors import FamilyError, ModuleError, PrunNetError
-from prunnet.network.backbones import create_backbone, recipe_of
+from prunnet.network.backbones import rebuild_backbone, recipe_of
 from prunnet.network.card import model_card
 from prunnet.network.preprocessing import Preprocessing
 from prunnet.network.prunable import PrunableNetwork, convert
@@ -150,7 +150,7 @@ def _rebuild(folder: Path, config: Mapping[str, Any]) -> nn.Module:
             f"its backbone {config['backbone_class']} was not made by prunnet.create_backbone; "
             f"pass one: prunnet.load({str(folder)!r}, backbone=...)"
         )
-    return create_backbone(recipe["name"], **recipe["options"])
+    return rebuild_backbone(recipe)
 
 
 def _check_tensors(folder: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:

@@ -10,7 +10,7 @@ from prunnet.deploy.pack.numbers import Floats
 from prunnet.deploy.pack.tensors import shapes_of, tensors_of
 from prunnet.deploy.subnetwork_folder import saved_tensors
 from prunnet.errors import FamilyError
-from prunnet.network.backbones import create_backbone
+from prunnet.network.backbones import rebuild_backbone
 from prunnet.network.head import EmbeddingHead
 from prunnet.network.preprocessing import Preprocessing
 from prunnet.network.subnetwork import Subnetwork
@@ -57,7 +57,7 @@ def _build(header: Header, capacity: float, backbone: nn.Module | None) -> Subne
                 "pass one: prunnet.unpack(..., backbone=...)"
             )
         try:
-            backbone = create_backbone(header.backbone.name, **header.backbone.options)
+            backbone = rebuild_backbone({"name": header.backbone.name, "options": header.backbone.options})
         except Exception as error:  # timm raises whatever a wrong option leads to
             raise FamilyError(f"its backbone {header.backbone.name} cannot be built ({error!r})") from error
     return Subnetwork(
