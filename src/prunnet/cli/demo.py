@@ -17,7 +17,7 @@ def demo(
 
     Takes up to five minutes on two cores. Called again it goes on where it stopped, and repeats nothing that is done.
 
-    Examples:  prunnet demo   ·   prunnet demo --quick --out /tmp/demo
+    Examples:  prunnet demo   ·   prunnet demo --quick --out trial
     """
     from rich.console import Console
 
