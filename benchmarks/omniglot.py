@@ -26,23 +26,33 @@ import prunnet
 from prunnet.data import RetrievalData
 from prunnet.evaluation import CompatibilityMatrix
 
-RATES = (0.05, 0.1, 0.2)
+RATES = (0.03, 0.1, 0.3)
 TUNING_SEED, SEEDS = 100, (0, 1, 2)
 CAPACITIES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.05)
 PAPER = (0.8, 0.6, 0.4, 0.2)
 METHODS: dict[str, dict[str, Any]] = {
     "dense": {"method": "dense"},
     "prunnet": {"capacities": PAPER},
+    "prunnet-paper": {"capacities": PAPER, "normalise_step": False},
     "prunnet-released": {"capacities": PAPER, "rule": "released"},
     "mean": {"capacities": PAPER, "integrator": "mean"},
     "direct": {"capacities": PAPER, "integrator": "direct"},
     "frozen-scores": {"capacities": PAPER, "frozen_scores": True},
     "any": {"capacities": "any"},
+    "any-mean": {"capacities": "any", "integrator": "mean"},
     "any-distilled": {"capacities": "any", "distillation": 1.0},
+    "any-shared": {"capacities": "any", "shared": "mean"},
+    "any-shared-distilled": {"capacities": "any", "shared": "mean", "distillation": 1.0},
 }
 SETTING: dict[str, Any] = {
     "backbone": "resnet18",
-    "backbone_options": {"in_chans": 1, "channels": [16, 32, 64, 128], "layers": [1, 1, 1, 1]},
+    "backbone_options": {
+        "in_chans": 1,
+        "channels": [16, 32, 64, 128],
+        "layers": [1, 1, 1, 1],
+        "stem_type": "deep",
+        "stem_width": 8,
+    },
     "input_size": (1, 28, 28),
     "embedding_dim": 128,
     "batch_size": 64,

@@ -13,8 +13,8 @@ from prunnet.cli.bench import bench
 from prunnet.cli.export import export
 from prunnet.cli.prune import prune
 from prunnet.deploy.exported import load_exported
-from prunnet.deploy.subnetwork_folder import load_subnetwork
 from prunnet.errors import CapacityError, PrunNetError
+from prunnet.network.subnetwork_folder import load_subnetwork
 
 from .conftest import make_network, random_images
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import prunnet
-from prunnet.deploy.shapes import resize, shape_spec
 from prunnet.deploy.structured import Structure, structured_subnetwork
 from prunnet.errors import CapacityError, MissingExtraError, ModuleError
+from prunnet.network.shapes import resize, shape_spec
 
 from .conftest import BACKBONES, Branches, make_network, random_images
 

@@ -63,9 +63,9 @@ def export(
 def _subnetwork(model: Path, capacity: float | None, data: str | None, root: Path | None) -> "Subnetwork":
     import prunnet
     from prunnet.deploy.budget import prune
-    from prunnet.deploy.subnetwork_folder import FORMAT, load_subnetwork
     from prunnet.deploy.training_images import training_images
     from prunnet.errors import CapacityError
+    from prunnet.network.subnetwork_folder import FORMAT, load_subnetwork
 
     config = model / "config.json"
     if config.is_file() and f'"{FORMAT}"' in config.read_text():

@@ -59,8 +59,8 @@ def unpack(
 
     from prunnet.deploy.pack import prefix_bytes
     from prunnet.deploy.pack import unpack as read
-    from prunnet.deploy.subnetwork_folder import save_subnetwork
     from prunnet.network.capacity import format_capacity
+    from prunnet.network.subnetwork_folder import save_subnetwork
     from prunnet.network.units import format_quantity
 
     subnetwork = read(source, capacity)

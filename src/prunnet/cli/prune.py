@@ -32,9 +32,9 @@ def prune(
 
     import prunnet
     from prunnet.deploy.budget import prune as prune_family
-    from prunnet.deploy.subnetwork_folder import save_subnetwork
     from prunnet.deploy.training_images import training_images
     from prunnet.network.capacity import format_capacity
+    from prunnet.network.subnetwork_folder import save_subnetwork
     from prunnet.network.units import format_quantity
 
     net = prunnet.load(family / "model" if (family / "model").is_dir() else family)

@@ -13,7 +13,7 @@ from prunnet.deploy.exported import ExportedNetwork, load_exported
 from prunnet.deploy.pack.contents import read_contents
 from prunnet.deploy.pack.reading import prefix_bytes
 from prunnet.deploy.structured import structured_subnetwork
-from prunnet.deploy.subnetwork_folder import load_subnetwork, save_subnetwork
+from prunnet.network.subnetwork_folder import load_subnetwork, save_subnetwork
 
 __all__ = [
     "ExportError",

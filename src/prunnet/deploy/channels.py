@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from prunnet.deploy.shapes import is_attention
 from prunnet.errors import MissingExtraError, ModuleError
 from prunnet.network import PrunableNetwork
 from prunnet.network.modes import evaluating
+from prunnet.network.shapes import is_attention
 
 Side = Literal["out", "in"]
 

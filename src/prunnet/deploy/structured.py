@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from prunnet.deploy.channels import CoupledChannels, Side, coupled_channels
-from prunnet.deploy.shapes import ShapeSpec, resize, shape_spec
 from prunnet.errors import CapacityError, ModuleError
 from prunnet.network import PrunableNetwork, Subnetwork
-from prunnet.network.backbones import _RECIPE, recipe_of
+from prunnet.network.backbones import recipe_of, with_recipe
 from prunnet.network.capacity import check_capacity, format_capacity
 from prunnet.network.modes import evaluating
+from prunnet.network.shapes import ShapeSpec, resize, shape_spec
 
 # Vector units take channels in blocks of 8 or 16; odd counts took some 40 % more time in onnxruntime (docs/speed.md).
 CHANNEL_BLOCK = 8
@@ -129,10 +129,8 @@ class Structure:
         return subnetwork
 
     def _copy(self, width: float) -> Subnetwork:
-        backbone = copy.deepcopy(self.net.backbone)
-        setattr(backbone, _RECIPE, recipe_of(self.net.backbone))  # which the smaller shapes no longer tell
         return Subnetwork(
-            backbone,
+            with_recipe(copy.deepcopy(self.net.backbone), recipe_of(self.net.backbone)),
             copy.deepcopy(self.net.head),
             capacity=self.capacity(width),
             family_id=self.net.family_id,

@@ -29,8 +29,13 @@ def create_backbone(name: str, *, pretrained: bool = False, **options: Any) -> n
         near = get_close_matches(name, timm.list_models(), n=3)
         raise ModuleError(f"timm has no model {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
     module: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0, **options)
-    setattr(module, _RECIPE, {"name": name, "options": {k: v for k, v in options.items() if k not in _ABOUT_WEIGHTS}})
-    return module
+    return with_recipe(module, {"name": name, "options": {k: v for k, v in options.items() if k not in _ABOUT_WEIGHTS}})
+
+
+def with_recipe(backbone: nn.Module, recipe: dict[str, Any] | None) -> nn.Module:
+    """`backbone`, carrying what `create_backbone` builds its architecture from; needed once its shapes have changed."""
+    setattr(backbone, _RECIPE, recipe)
+    return backbone
 
 
 def rebuild_backbone(recipe: dict[str, Any]) -> nn.Module:

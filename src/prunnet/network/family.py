@@ -15,6 +15,7 @@ from prunnet._files import replace_folder
 from prunnet.errors import FamilyError, ModuleError, PrunNetError
 from prunnet.network.backbones import rebuild_backbone, recipe_of
 from prunnet.network.card import model_card
+from prunnet.network.folders import check_replaceable, read_config
 from prunnet.network.preprocessing import Preprocessing
 from prunnet.network.prunable import PrunableNetwork, convert
 
@@ -25,8 +26,7 @@ VERSION = 1
 def save(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
     """Write the family folder `path`; an existing family there is replaced, or left as it is if anything fails."""
     folder = Path(path)
-    if folder.exists() and not _is_family(folder) and (not folder.is_dir() or any(folder.iterdir())):
-        raise FamilyError(f"{folder} exists and is no family folder; choose another path")
+    check_replaceable(folder, FORMAT, VERSION)
     config = {
         "format": FORMAT,
         "version": VERSION,
@@ -53,7 +53,7 @@ def save(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
 def load(path: str | os.PathLike[str], backbone: nn.Module | None = None) -> PrunableNetwork:
     """Read a family folder. `backbone` (any instance of the architecture) is needed only for one timm cannot create."""
     folder = Path(path)
-    config = _read_config(folder)
+    config = read_config(folder, FORMAT, VERSION)
     tensors = _read_tensors(folder / "model.safetensors")
     try:
         preprocessing = Preprocessing(**config["preprocessing"])
@@ -106,30 +106,6 @@ def _without_aliases(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         seen.add(key)
         unique[name] = tensor
     return unique
-
-
-def _is_family(folder: Path) -> bool:
-    try:
-        return bool(json.loads((folder / "config.json").read_text())["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    file = folder / "config.json"
-    if not file.is_file():
-        raise FamilyError(f"{folder} is no family folder: it has no config.json (prunnet.save writes one)")
-    try:
-        config = json.loads(file.read_text())
-    except (ValueError, OSError) as error:
-        raise FamilyError(f"{file} is damaged ({error}); save the family again") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise FamilyError(f"{folder} is no family folder: its config.json does not say {FORMAT!r}")
-    if not isinstance(config.get("version"), int) or config["version"] > VERSION:
-        raise FamilyError(
-            f"{folder} has format version {config.get('version')}, this prunnet reads up to {VERSION}; upgrade prunnet"
-        )
-    return config
 
 
 def _read_tensors(file: Path) -> Mapping[str, Tensor]:

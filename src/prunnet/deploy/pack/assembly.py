@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from prunnet.deploy.pack.header import Header
 from prunnet.deploy.pack.numbers import Floats
 from prunnet.deploy.pack.tensors import shapes_of, tensors_of
-from prunnet.deploy.subnetwork_folder import saved_tensors
 from prunnet.errors import FamilyError
 from prunnet.network.backbones import rebuild_backbone
 from prunnet.network.head import EmbeddingHead
 from prunnet.network.preprocessing import Preprocessing
 from prunnet.network.subnetwork import Subnetwork
+from prunnet.network.subnetwork_folder import saved_tensors
 
 
 def planned(header: Header, capacity: float, backbone: nn.Module | None) -> Subnetwork:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from prunnet.deploy.pack.header import is_mean
-from prunnet.deploy.subnetwork_folder import saved_tensors
 from prunnet.network import batchnorm
 from prunnet.network.prunable import PrunableNetwork
+from prunnet.network.subnetwork_folder import saved_tensors
 
 
 def corrected_statistics(

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from prunnet.deploy.subnetwork_folder import saved_tensors
 from prunnet.errors import FamilyError
 from prunnet.network import batchnorm
+from prunnet.network.subnetwork_folder import saved_tensors
 
 
 class Tensors(NamedTuple):

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -11,12 +10,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from prunnet._files import replace_folder
-from prunnet.deploy.shapes import resize, shape_spec
 from prunnet.errors import FamilyError
 from prunnet.network.backbones import rebuild_backbone, recipe_of
 from prunnet.network.capacity import check_capacity
+from prunnet.network.folders import check_replaceable, read_config
 from prunnet.network.head import EmbeddingHead
 from prunnet.network.preprocessing import Preprocessing
+from prunnet.network.shapes import resize, shape_spec
 from prunnet.network.subnetwork import Subnetwork
 
 FORMAT = "prunnet-subnetwork"
@@ -26,8 +26,7 @@ VERSION = 1
 def save_subnetwork(subnetwork: Subnetwork, path: str | os.PathLike[str]) -> Path:
     """Write the folder `path`; a subnetwork already there is replaced, or left as it is if anything fails."""
     folder = Path(path)
-    if folder.exists() and not _is_subnetwork(folder) and (not folder.is_dir() or any(folder.iterdir())):
-        raise FamilyError(f"{folder} exists and is no subnetwork folder; choose another path")
+    check_replaceable(folder, FORMAT, VERSION)
     tensors = saved_tensors(subnetwork)
     config = {
         "format": FORMAT,
@@ -56,7 +55,7 @@ def save_subnetwork(subnetwork: Subnetwork, path: str | os.PathLike[str]) -> Pat
 def load_subnetwork(path: str | os.PathLike[str], backbone: nn.Module | None = None) -> Subnetwork:
     """Read a subnetwork folder. `backbone` (any instance of the architecture) is for one that timm cannot create."""
     folder = Path(path)
-    config = _read_config(folder)
+    config = read_config(folder, FORMAT, VERSION)
     try:
         found = load_file(folder / "model.safetensors")
     except (SafetensorError, OSError) as error:
@@ -91,26 +90,3 @@ def saved_tensors(module: nn.Module) -> dict[str, Tensor]:
     saved = module.state_dict()
     named = dict([*module.named_parameters(), *module.named_buffers()])
     return {name: tensor.detach() for name, tensor in named.items() if name in saved}
-
-
-def _is_subnetwork(folder: Path) -> bool:
-    try:
-        _read_config(folder)
-    except FamilyError:
-        return False
-    return True
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    file = folder / "config.json"
-    try:
-        config = json.loads(file.read_text())
-    except (ValueError, OSError) as error:
-        raise FamilyError(f"{folder} is no subnetwork folder: its config.json cannot be read ({error})") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise FamilyError(f"{folder} is no subnetwork folder: its config.json does not say {FORMAT!r}")
-    if not isinstance(config.get("version"), int) or config["version"] > VERSION:
-        raise FamilyError(
-            f"{folder} has format version {config.get('version')}, this prunnet reads up to {VERSION}; upgrade prunnet"
-        )
-    return config
