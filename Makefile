@@ -1,9 +1,13 @@
 # A newcomer needs `make demo` and `make test`; both set up everything in .venv first.
-PYTHON ?= python3.11
+NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+	$$name $(NEW_ENOUGH) 2>/dev/null && echo $$name && break; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
-BENCHMARKS := $(wildcard benchmarks/[a-z]*.py)
+HOW    := make PYTHON=/path/to/python $(MAKECMDGOALS)
+# Omniglot needs its data, and hours.
+BENCHMARKS := $(filter-out benchmarks/omniglot.py,$(wildcard benchmarks/[a-z]*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types bench clean
@@ -24,7 +28,7 @@ lint: $(READY)  ## ruff: style and formatting
 types: $(READY)  ## mypy, strict, on src
 	$(BIN)/mypy
 
-bench: $(READY)  ## every benchmark; each prints its figures last, as `name: number`
+bench: $(READY)  ## the benchmarks of speed and size; each prints its figures last, as `name: number`
 	@set -e; for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file; done
 
 clean:  ## remove the virtual environment, caches and demo output
@@ -32,8 +36,10 @@ clean:  ## remove the virtual environment, caches and demo output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "PrunNet needs Python 3.11 or newer: make PYTHON=/path/to/python $(MAKECMDGOALS)"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PrunNet needs Python 3.11 or newer, $(PYTHON) is older."; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@"$(PYTHON)" $(NEW_ENOUGH) 2>/dev/null || { echo "PrunNet needs Python 3.11 or newer: $(HOW)" >&2; exit 1; }
+	test -x $(BIN)/pip || "$(PYTHON)" -m venv $(VENV)
+	@echo "installing into $(VENV): some minutes the first time"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' || { echo \
+	"PrunNet could not be installed, for the reason that pip gives above. Without a network nothing can be fetched;" \
+	"where pip finds no torch there is no wheel for this Python: make clean, then $(HOW)" >&2; exit 1; }
 	@touch $@

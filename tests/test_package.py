@@ -18,7 +18,7 @@ ORDER = [
     {"methods", "evaluation"},
     {"training"},
     {"deploy"},
-    {"report"},
+    {"report", "experiments"},
     {"cli"},
 ]
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 
 
 def blocks(language: str) -> list[str]:
@@ -59,3 +60,18 @@ def test_the_table_of_info_is_what_it_prints(folder: Path) -> None:
     command = [sys.executable, "-m", "prunnet", "info", "resnet18", "--max-bytes", "3MB"]
     printed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
     assert [line.rstrip() for line in printed.splitlines()] == [line.rstrip() for line in shown.splitlines()]
+
+
+def test_the_figures_of_the_demo_are_those_it_printed() -> None:
+    printed = (ROOT / "docs" / "demo.md").read_text()
+    dense = re.search(r"queries by +100 %, gallery by 100 %: mAP ([\d.]+)", printed)
+    small = re.findall(r"([\d.]+) mAP in the dense gallery, ([\d.]+) % of what", printed)
+    rows = re.findall(r"^\|.* \| ([\d.]+) \| ([\d.]+) % \|", README.read_text(), flags=re.MULTILINE)
+    assert dense is not None and rows == [(dense[1], "100"), *small]
+    assert float(small[0][1]) >= 95 and float(small[1][1]) >= 85  # what was promised of 20 % and of 13 %
+
+
+def test_links_lead_somewhere() -> None:
+    for page in (README, *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"

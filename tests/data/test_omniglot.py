@@ -57,6 +57,19 @@ def test_omniglot_from_the_file_itself(tmp_path):
     assert len(load("omniglot", root=tmp_path / "mine.npz").train) == 40
 
 
+def test_omniglot_thinned(omniglot):
+    _, ink, root = omniglot
+    data = load("omniglot", root=root, every=(2, 1))
+    assert data.train.label_names == NAMES[:1] and np.bincount(data.train.labels).tolist() == [20]
+    assert data.query.label_names == NAMES[2:] and len(data.gallery) == 30
+    data = load("omniglot", root=root, every=[1, 2])
+    assert len(data.train) == 40 and data.query.label_names == data.gallery.label_names == NAMES[2:3]
+    assert set(data.gallery.labels) == {0} and len(data.query) == 5
+    np.testing.assert_array_equal(np.asarray(data.query.image(2).convert("L")) > 0, ink[40 + 2])
+    with pytest.raises(DataError, match="every takes two whole numbers"):
+        load("omniglot", root=root, every=(0, 4))
+
+
 def test_omniglot_malformed(tmp_path, draw):
     with pytest.raises(DataError, match="images_background: no such folder"):
         load("omniglot", root=tmp_path)

@@ -42,10 +42,10 @@ class Branches(nn.Module):
         return self.out(torch.relu(self.hidden(x)))
 
 
-def make_network(name: str) -> prunnet.PrunableNetwork:
+def make_network(name: str, *, structured: bool = False) -> prunnet.PrunableNetwork:
     """A fresh network in evaluation mode with batch norms far from their initial state."""
     torch.manual_seed(0)
-    net = prunnet.convert(_MADE[name](), 16, preprocessing=SMALL).eval()
+    net = prunnet.convert(_MADE[name](), 16, preprocessing=SMALL, structured=structured).eval()
     for layer in net.modules():
         if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
             nn.init.uniform_(layer.weight, 0.5, 1.5)

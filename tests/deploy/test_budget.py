@@ -2,16 +2,18 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 import prunnet
+from prunnet.deploy import budget
 from prunnet.deploy.bench import Timing, bench
-from prunnet.deploy.budget import prune, structured_bytes, structured_macs
+from prunnet.deploy.budget import prune
 from prunnet.deploy.errors import ExportError
-from prunnet.deploy.latency import parse_latency
-from prunnet.deploy.structured import Structure
+from prunnet.deploy.latency import SMALLEST_TRIED, largest_within, parse_latency
 from prunnet.errors import CapacityError
-from prunnet.network.cost import CostProfile
+from prunnet.network.structured_cost import StructuredCostProfile
 
 from .conftest import make_network, random_images
 
@@ -43,24 +45,23 @@ def test_unstructured_budgets_are_met(adapted_net: prunnet.PrunableNetwork) -> N
 @pytest.mark.parametrize("name", ["resnet18", "mobilenetv2", "branches"])
 def test_structured_budgets_are_met_and_counted_as_torch_counts(name: str) -> None:
     net = make_network(name)
-    structure, profile = Structure(net), CostProfile(net)
-    budget = structured_macs(structure, 1.0, profile) // 2
+    profile = StructuredCostProfile(net)
+    budget = profile.macs_of(1.0) // 2
     subnetwork = prune(net, max_macs=budget, structured=True, loader=LOADER)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         subnetwork(torch.zeros(1, *net.preprocessing.input_size))
     assert counter.get_total_flops() // 2 <= budget
-    width = structure.width_for(subnetwork.capacity)
-    assert counter.get_total_flops() // 2 == pytest.approx(structured_macs(structure, width, profile), rel=1e-6)
+    assert counter.get_total_flops() // 2 == pytest.approx(profile.macs_at(subnetwork.capacity), rel=1e-6)
     stored = sum(t.numel() for t in subnetwork.state_dict().values() if t.is_floating_point())
-    assert structured_bytes(structure, width) == 2 * stored
+    assert profile.bytes_at(subnetwork.capacity) == 2 * stored
 
 
 def test_structured_bytes_budget() -> None:
     net = make_network("resnet18")
-    structure = Structure(net)
-    budget = structured_bytes(structure, 1.0) // 3
+    profile = StructuredCostProfile(net)
+    budget = profile.bytes_of(1.0) // 3
     subnetwork = prune(net, max_bytes=budget, structured=True, loader=LOADER)
-    assert 0.5 * budget < structured_bytes(structure, structure.width_for(subnetwork.capacity)) <= budget
+    assert 0.5 * budget < profile.bytes_at(subnetwork.capacity) <= budget
     with pytest.raises(CapacityError, match="no structured subnetwork fits"):
         prune(net, max_bytes=100, structured=True)
 
@@ -73,6 +74,36 @@ def test_latency_budgets_are_all_or_nothing_where_zeros_do_not_pay(adapted_net: 
         prune(adapted_net, max_latency="0.001us", structured=True)
     with pytest.raises(ExportError, match="unknown runtime 'tflite'"):
         prune(adapted_net, max_latency="8ms", runtime="tflite")
+
+
+@given(exponent=st.floats(0.3, 3), budget=st.floats(0.01, 1.2))
+def test_the_search_ends_just_below_the_size_that_takes_the_budget(exponent: float, budget: float) -> None:
+    asked: list[float] = []
+
+    def measure(size: float) -> float:
+        asked.append(size)
+        return size**exponent
+
+    if budget < SMALLEST_TRIED**exponent:
+        with pytest.raises(CapacityError, match=r"no subnetwork takes at most .* in torch here: 1e\+03 ms dense"):
+            largest_within(measure, budget, "torch", structured=True)
+        assert asked == [1.0, SMALLEST_TRIED]
+        return
+    found = largest_within(measure, budget, "torch", structured=True)
+    exact = min(1.0, budget ** (1 / exponent))
+    assert found**exponent <= budget + 1e-12
+    assert exact - found <= (1 - SMALLEST_TRIED) / 2**6 + 1e-9
+    assert len(asked) <= 8
+
+
+def test_a_latency_budget_leads_to_the_widest_structured_subnetwork_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With MACs in place of seconds, so that the same subnetwork is found on every machine."""
+    net = make_network("resnet18")
+    profile = StructuredCostProfile(net)
+    monkeypatch.setattr(budget, "latency", lambda subnetwork, _: profile.macs_at(subnetwork.capacity))
+    subnetwork = prune(net, max_latency=0.3 * profile.macs_of(1.0), structured=True, loader=LOADER)
+    share = profile.macs_at(subnetwork.capacity) / profile.macs_of(1.0)
+    assert 0.2 < share <= 0.3
 
 
 def test_one_of_capacity_and_budget_is_needed(adapted_net: prunnet.PrunableNetwork) -> None:

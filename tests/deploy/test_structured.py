@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 import prunnet
-from prunnet.deploy.structured import Structure, structured_subnetwork
+from prunnet.deploy.structured import masked, removed, structured_subnetwork
 from prunnet.errors import CapacityError, MissingExtraError, ModuleError
 from prunnet.network.shapes import resize, shape_spec
+from prunnet.network.structure import Kept, Structure
 
 from .conftest import BACKBONES, Branches, make_network, random_images
 
@@ -28,15 +29,22 @@ def backbone_parameters(network: prunnet.PrunableNetwork | prunnet.Subnetwork) -
     return sum(parameter.numel() for parameter in network.backbone.parameters())
 
 
+def kept(net: prunnet.PrunableNetwork, width: float) -> Kept:
+    return net.structure.kept(width, net.structure.rank(dict(net.scores.items()), net.ranking))
+
+
 @pytest.mark.parametrize("name", BACKBONES)
 def test_removed_equals_masked(name: str) -> None:
     net = make_network(name)
-    structure = Structure(net)
     for width in (0.25, 0.5, 0.75):
-        removed, masked = structure.removed(width), structure.masked(width)
-        torch.testing.assert_close(embed(removed), embed(masked), rtol=0, atol=1e-5)
-        assert backbone_parameters(removed) == sum(structure.parameters(width).values()) < backbone_parameters(net)
-    assert (embed(structure.removed(0.25)) - embed(net.subnetwork(1.0))).abs().max() > 1e-3
+        smaller = removed(net, width)
+        torch.testing.assert_close(embed(smaller), embed(masked(net, width)), rtol=0, atol=1e-5)
+        left = sum(net.structure.parameters(width).values())
+        assert backbone_parameters(smaller) == left < backbone_parameters(net)
+        counted = {key: int(mask.sum()) for key, mask in kept(net, width).items()}
+        spec = net.structure.shapes(width)
+        assert all(spec[layer][side == "in"] == count for (layer, side), count in counted.items())
+    assert (embed(removed(net, 0.25)) - embed(net.subnetwork(1.0))).abs().max() > 1e-3
 
 
 @pytest.mark.slow
@@ -51,10 +59,9 @@ def test_removed_equals_masked_at_full_size(name: str) -> None:
     for layer in net.backbone.modules():
         if isinstance(layer, nn.BatchNorm2d):
             nn.init.uniform_(layer.bias, -0.5, 0.5)
-    structure = Structure(net)
     for capacity in (0.6, 0.36, 0.2):
-        width = structure.width_for(capacity)
-        found, expected = embed(structure.removed(width), images), embed(structure.masked(width), images)
+        width = net.structure.width_for(capacity)
+        found, expected = embed(removed(net, width), images), embed(masked(net, width), images)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
@@ -91,13 +98,13 @@ def test_head_and_features_stay_those_of_the_family() -> None:
 @settings(max_examples=20, deadline=None)
 @given(widths=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_nested(widths: tuple[float, float]) -> None:
-    smaller, larger = (STRUCTURE.kept(width) for width in sorted(widths))
+    smaller, larger = (kept(MOBILENET, width) for width in sorted(widths))
     for key, mask in smaller.items():
         assert not (mask & ~larger[key]).any()
         assert mask.any()
 
 
-STRUCTURE = Structure(make_network("mobilenetv2"))
+MOBILENET = make_network("mobilenetv2")
 
 
 def test_filters_with_the_lowest_mean_score_go_first() -> None:
@@ -105,8 +112,8 @@ def test_filters_with_the_lowest_mean_score_go_first() -> None:
     with torch.no_grad():
         net.scores["hidden.weight"].uniform_(1, 2)
         net.scores["hidden.weight"][5:13] *= -0.1
-    removed = Structure(net).kept(0.8)["hidden", "out"]  # 40 filters, 8 go
-    assert removed.logical_not().nonzero().flatten().tolist() == list(range(5, 13))
+    filters = kept(net, 0.8)["hidden", "out"]  # 40 filters, 8 go
+    assert filters.logical_not().nonzero().flatten().tolist() == list(range(5, 13))
 
 
 def test_coupled_filters_are_scored_together() -> None:
@@ -116,21 +123,21 @@ def test_coupled_filters_are_scored_together() -> None:
             net.scores[f"{layer}.weight"].fill_(1.0)
         net.scores["stem.weight"][3] = 0.1  # relative to its layer, worse than channel 7 in the other
         net.scores["depthwise.weight"][7] = 0.5
-    kept = Structure(net).kept(14 / 16)
-    assert kept["stem", "out"].logical_not().nonzero().flatten().tolist() == [3, 7]
+    found = kept(net, 14 / 16)
+    assert found["stem", "out"].logical_not().nonzero().flatten().tolist() == [3, 7]
     for key in (("norm", "out"), ("depthwise", "out"), ("branch", "in")):
-        assert torch.equal(kept[key], kept["stem", "out"])
+        assert torch.equal(found[key], found["stem", "out"])
 
 
 def test_layers_without_scores_keep_their_filters() -> None:
     net = prunnet.convert(Branches(), 16, ["hidden"], preprocessing=prunnet.Preprocessing((3, 32, 32)))
-    assert {name for name, side in Structure(net).kept(0.5) if side == "out"} == {"hidden"}
+    assert {name for name, side in kept(net, 0.5) if side == "out"} == {"hidden"}
     with pytest.raises(ModuleError, match="no channels that could be removed"):
         Structure(prunnet.convert(Branches(), 16, ["out"], preprocessing=prunnet.Preprocessing((3, 32, 32))))
 
 
 def test_whole_heads_go() -> None:
-    subnetwork = Structure(make_network("vit")).removed(0.5)
+    subnetwork = removed(make_network("vit"), 0.5)
     attention = subnetwork.backbone.blocks[0].attn
     assert (attention.num_heads, attention.qkv.out_features, attention.proj.in_features) == (2, 48, 16)
     assert subnetwork.backbone.blocks[0].mlp.fc1.out_features == 64
@@ -147,7 +154,7 @@ def test_the_network_is_left_as_it_was() -> None:
 
 @pytest.mark.parametrize("name", BACKBONES)
 def test_shape_spec_rebuilds_the_backbone(name: str) -> None:
-    subnetwork = Structure(make_network(name)).removed(0.5)
+    subnetwork = removed(make_network(name), 0.5)
     spec = json.loads(json.dumps(shape_spec(subnetwork.backbone)))
     rebuilt = resize(make_network(name).backbone, spec).eval()
     rebuilt.load_state_dict(subnetwork.backbone.state_dict())

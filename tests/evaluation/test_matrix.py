@@ -52,8 +52,13 @@ def test_json_comes_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.values, original.values)
     assert read.intervals is not None
     assert read.to_json() == original.to_json()
-    with pytest.raises(EvaluationError, match="no scores per query"):
-        read.bootstrap()
+    np.testing.assert_allclose(read.per_query, original.per_query, rtol=1e-6)
+    for damage in (b"", (tmp_path / "m.npy").read_bytes()[:-1]):
+        (tmp_path / "m.npy").write_bytes(damage)
+        without = CompatibilityMatrix.from_json(tmp_path / "m.json")
+        assert without.per_query is None and without.to_json() == original.to_json()
+        with pytest.raises(EvaluationError, match="no scores per query"):
+            without.bootstrap()
 
 
 @pytest.mark.parametrize(

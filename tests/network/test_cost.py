@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import prunnet
 from prunnet.errors import CapacityError
-from prunnet.network.cost import CostProfile
+from prunnet.network.cost_profile import CostProfile
 from prunnet.network.units import format_quantity, parse_quantity
 
 from .conftest import images_for

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from prunnet.errors import PrunNetError
 from prunnet.network.capacity import kept_connections
-from prunnet.network.ranking import rank, top
+from prunnet.network.ranking import levels, rank
 
 capacities = st.floats(min_value=1e-9, max_value=1.0)
 # few distinct values, so that ties on the threshold are the rule
@@ -38,6 +38,21 @@ def test_many_capacities_at_once_equal_one_by_one(score: torch.Tensor, chosen: l
     assert all(torch.equal(a["layer"], b["layer"]) for a, b in zip(together, alone, strict=True))
 
 
+def test_masks_of_one_step_share_a_byte_per_connection() -> None:
+    score = torch.randn(40, 25, generator=torch.Generator().manual_seed(0))
+    masks = rank({"layer": score}, [0.2, 0.8, 0.6])
+    assert len({id(mask._levels) for mask in masks}) == 1
+    assert masks[0]._levels["layer"].dtype == torch.uint8
+    assert [int(mask["layer"].sum()) for mask in masks] == [200, 800, 600]
+
+
+def test_more_capacities_than_a_byte_can_count() -> None:
+    score = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+    chosen = [(i + 1) / 300 for i in range(300)]
+    counts = [int(mask["layer"].sum()) for mask in rank({"layer": score}, chosen)]
+    assert counts == [kept_connections(capacity, 1000) for capacity in chosen]
+
+
 @given(st.integers(1, 10_000), capacities)
 def test_keeps_the_nearest_whole_number_and_at_least_one(connections: int, capacity: float) -> None:
     assert kept_connections(capacity, connections) == max(1, round(capacity * connections))
@@ -53,7 +68,7 @@ def test_signed_ranking_keeps_large_and_magnitude_keeps_far_from_zero() -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_every_floating_type_is_ranked(dtype: torch.dtype) -> None:
     score = torch.randn(50, 20, generator=torch.Generator().manual_seed(0)).to(dtype)
-    (mask,) = top(score.abs(), [300])
+    mask = levels(score.abs(), [300]) > 0
     assert mask.sum() == 300
     assert score.abs()[mask].min() >= score.abs()[~mask].max()
 
@@ -61,7 +76,7 @@ def test_every_floating_type_is_ranked(dtype: torch.dtype) -> None:
 def test_a_channels_last_layer_is_ranked_like_its_contiguous_copy() -> None:
     score = torch.randint(-2, 3, (4, 3, 3, 3), generator=torch.Generator().manual_seed(0)).float()
     strided = score.to(memory_format=torch.channels_last)
-    assert torch.equal(top(strided, [40])[0], top(score, [40])[0])
+    assert torch.equal(levels(strided, [40]), levels(score, [40]))
 
 
 def test_nan_scores_are_reported_with_the_layer() -> None:

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 import prunnet
 from prunnet.errors import PrunNetError
+from prunnet.network import load_family
 from prunnet.training import ConfigError, TrainingError, train
 from prunnet.training.checkpoint import latest_checkpoint
 from prunnet.training.records import read_records
@@ -239,7 +240,7 @@ def test_every_kind_of_run_reaches_its_end(glyphs, tmp_path, settings: dict[str,
     run = train(None, glyphs, out=tmp_path / "run", quiet=True, **{**TINY, **settings})
     assert run.matrix.values.shape[0] >= 2
     assert (tmp_path / "run/best").is_dir() == ("evaluate_every" in settings)
-    assert (tmp_path / "run/model").is_dir() != ("score_maps" in settings)
+    assert load_family(tmp_path / "run/model").family_id == run.network.family_id
     assert (tmp_path / "run/tensorboard").is_dir() == ("tensorboard" in settings)
 
 

@@ -14,7 +14,11 @@ def prune(
     max_latency: Annotated[str | None, typer.Option(help="The largest within, say, 8ms here, measured.")] = None,
     runtime: Annotated[str, typer.Option(help="For --max-latency: torch, onnxruntime or openvino.")] = "torch",
     structured: Annotated[
-        bool, typer.Option("--structured", help="Drop whole filters; --capacity is then the share of parameters.")
+        bool,
+        typer.Option(
+            "--structured",
+            help="Drop whole filters; --capacity is then the share of parameters.",
+        ),
     ] = False,
     data: Annotated[str | None, typer.Option(help="Adapt batch norm on its training images.")] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
@@ -49,6 +53,7 @@ def prune(
         loader=None if data is None else training_images(data, root, net.preprocessing),
         max_batches=max_batches,
     )
+    structured = structured or net.structured
     folder = save_subnetwork(subnetwork, out)
     kept = sum(int(parameter.count_nonzero()) for parameter in subnetwork.backbone.parameters())
     size = format_quantity(sum(file.stat().st_size for file in folder.iterdir()), "B")

@@ -6,6 +6,7 @@ gallery: a query is never answered by the hand that drew it.
 
 import re
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,24 @@ QUERY_DRAWERS = 5
 DRAWING = re.compile(r"\d+_(?P<drawer>\d{2})")
 
 
-def load_omniglot(root: Path) -> RetrievalData:
-    """`root` is an .npz file or a folder with one, or holds images_background/ and images_evaluation/ as published."""
+def load_omniglot(root: Path, every: Sequence[int] = (1, 1)) -> RetrievalData:
+    """`root` is an .npz file or a folder with one, or holds images_background/ and images_evaluation/ as published.
+
+    `every=(7, 4)` keeps every seventh character of the training alphabets and every fourth of those retrieved.
+    """
+    if len(every) != 2 or not all(isinstance(step, int) and step > 0 for step in every):
+        raise DataError(f"omniglot: every takes two whole numbers from 1 on, such as (7, 4); found {every!r}")
     packed = root if root.suffix == ".npz" else next(iter(sorted(root.glob("omniglot*28*.npz"))), None)
     packed = packed or next(iter(sorted(root.glob("omniglot*.npz"))), None)
     sets = _from_arrays(packed) if packed else _from_folders(root)
-    train, query, gallery = sets
+    train, query, gallery = (_thin(part, step) for part, step in zip(sets, (every[0], every[1], every[1]), strict=True))
     return RetrievalData("omniglot", train, query, gallery, Protocol(metric="mAP"), AUGMENTATION)
+
+
+def _thin(images: ImageSet, every: int) -> ImageSet:
+    """The classes 0, `every`, 2·`every` …, numbered anew."""
+    kept = images.take(np.flatnonzero(images.labels % every == 0))
+    return ImageSet(kept.pixels, kept.labels // every, kept.label_names[::every], kept.ids)
 
 
 def _from_arrays(file: Path) -> tuple[ImageSet, ImageSet, ImageSet]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 
 from prunnet._progress import track
-from prunnet.deploy.budget import structured_macs
 from prunnet.deploy.latency import RUNTIMES, medians, runner
-from prunnet.deploy.structured import Structure
+from prunnet.deploy.structured import structured_subnetwork
 from prunnet.network import PrunableNetwork, Subnetwork
 from prunnet.network.capacity import check_capacities
-from prunnet.network.cost import CostProfile
+from prunnet.network.cost_profile import CostProfile
+from prunnet.network.structured_cost import StructuredCostProfile
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,16 @@ def bench(
 ) -> list[Timing]:
     """Latency of one image and throughput of `batch_size`, medians of `rounds` in which all capacities take turns.
 
-    `structured` adds the structured subnetwork at each capacity. The dense network is always measured.
+    `structured` adds the structured subnetwork at each capacity; a family that was trained so has no others. The dense
+    network is always measured.
     """
     chosen = check_capacities((1.0, *capacities))
+    zeros = chosen[:1] if net.structured else chosen
     profile = CostProfile(net)
-    subnetworks: list[tuple[bool, Subnetwork, int]] = [
-        (False, net.subnetwork(capacity), profile.macs_at(capacity)) for capacity in chosen
-    ]
-    if structured:
-        structure = Structure(net)
-        widths = [structure.width_for(capacity) for capacity in chosen if capacity < 1.0]
-        subnetworks += [(True, structure.removed(w), structured_macs(structure, w, profile)) for w in widths]
+    subnetworks: list[tuple[bool, Subnetwork, int]] = [(False, net.subnetwork(c), profile.macs_at(c)) for c in zeros]
+    if structured or net.structured:
+        narrower = StructuredCostProfile(net)
+        subnetworks += [(True, structured_subnetwork(net, c), narrower.macs_at(c)) for c in chosen[1:]]
     timings = []
     for runtime in track(runtimes, "measuring"):
         runs = [runner(subnetwork, runtime) for _, subnetwork, _ in subnetworks]

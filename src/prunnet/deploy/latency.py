@@ -66,16 +66,16 @@ def parse_latency(value: float | str) -> float:
 
 
 def largest_within(
-    make: Callable[[float], Subnetwork], budget: float, runtime: str, structured: bool, steps: int = 6
+    measure: Callable[[float], float], budget: float, runtime: str, structured: bool, steps: int = 6
 ) -> float:
-    """The largest size in [0.05, 1] (capacity, or width of a structured one) whose subnetwork takes at most `budget`.
+    """The largest size in [0.05, 1] (capacity, or width of a structured one) that takes at most `budget` seconds.
 
-    Halves the interval `steps` times; each measures anew.
+    Halves the interval `steps` times and measures what is in the middle.
     """
-    dense = latency(make(1.0), runtime)
+    dense = measure(1.0)
     if dense <= budget:
         return 1.0
-    smallest = latency(make(SMALLEST_TRIED), runtime)
+    smallest = measure(SMALLEST_TRIED)
     if smallest > budget:
         advice = (
             "it has to be another backbone"
@@ -89,5 +89,5 @@ def largest_within(
     low, high = SMALLEST_TRIED, 1.0
     for _ in range(steps):
         middle = (low + high) / 2
-        low, high = (middle, high) if latency(make(middle), runtime) <= budget else (low, middle)
+        low, high = (middle, high) if measure(middle) <= budget else (low, middle)
     return low

@@ -39,7 +39,7 @@ class CompatibilityMatrix:
     """`values[i, j]` = M(φq = models[i], φg = models[j]), as a fraction; the diagonal holds the self-tests.
 
     `queries` were scored, `unanswered` ones left out because nothing in the gallery answers them.
-    `per_query` `[models, models, queries]` stays in memory only; files hold the figures.
+    `per_query` `[models, models, queries]` is what intervals and paired comparisons are computed from.
     """
 
     models: tuple[Model, ...]
@@ -110,7 +110,10 @@ class CompatibilityMatrix:
         return _written(render.csv_lines(self), path)
 
     def to_json(self, path: PathLike | None = None) -> str:
-        """Everything but the scores per query, written to `path` if given; `from_json` reads it back."""
+        """The figures, written to `path` if given; `from_json` reads them back, and the scores per query beside it."""
+        if path is not None and self.per_query is not None:
+            with write_atomically(_scores_beside(path)) as temporary, temporary.open("wb") as file:
+                np.save(file, self.per_query.astype(np.float32), allow_pickle=False)
         content: dict[str, Any] = {"format": FORMAT, "metric": self.metric, "data": self.data}
         content |= {"queries": self.queries, "unanswered": self.unanswered}
         content |= {"models": [asdict(model) for model in self.models], "values": self.values.tolist()}
@@ -131,7 +134,8 @@ class CompatibilityMatrix:
                 raise ValueError(f"{len(models)} models with values of shape {values.shape}")
             intervals = Intervals.from_lists(content["intervals"]) if "intervals" in content else None
             rest = {key: content[key] for key in ("metric", "data", "queries", "unanswered")}
-            return cls(models=models, values=values, intervals=intervals, **rest)
+            per_query = _read_scores(_scores_beside(source), (*values.shape, content["queries"]))
+            return cls(models=models, values=values, intervals=intervals, per_query=per_query, **rest)
         except OSError as error:
             raise EvaluationError(f"{source}: cannot be read ({error.strerror})") from None
         except (ValueError, KeyError, TypeError) as error:
@@ -148,6 +152,19 @@ class CompatibilityMatrix:
         from prunnet.evaluation import plots
 
         return plots.curve(self, Path(path))
+
+
+def _scores_beside(path: PathLike) -> Path:
+    """`matrix.json` → `matrix.npy`."""
+    return Path(path).with_suffix(".npy")
+
+
+def _read_scores(file: Path, shape: tuple[int, ...]) -> Floats | None:
+    try:
+        scores = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None  # absent or damaged: the figures stand without them
+    return scores.astype(np.float64) if scores.shape == shape else None
 
 
 def _written(text: str, path: PathLike | None) -> str:

@@ -12,7 +12,7 @@ checkpoints. One step of the loop is
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torch import Tensor, nn
 
@@ -27,6 +27,14 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def family(self) -> Family:
         """What is being trained."""
+
+    def prepare(self, batches: Iterable[Tensor]) -> None:
+        """Look at the training images once, before the first step; most methods need not."""
+
+    @property
+    def classifier(self) -> nn.Linear | None:
+        """The classifier of the training classes that the whole family shares, if there is one."""
+        return getattr(getattr(self, "loss", None), "classifier", None)
 
     @abstractmethod
     def begin(self, step: int) -> None:

@@ -67,6 +67,8 @@ class PrunNet(Method):
         if self.options.score_maps:
             if not isinstance(self.options.capacities, FixedCapacities):
                 raise PrunNetError("score_maps needs fixed capacities: each has a map of its own")
+            if network.structured:
+                raise PrunNetError("score_maps ranks single connections; it does not go with a structured network")
             network = ScoreMapsNetwork(network, self.options.capacities.capacities)
         self.network = network
         self.loss = create_loss(self.options.loss, network.head.embedding_dim, classes, self.options.label_smoothing)
@@ -111,11 +113,16 @@ class PrunNet(Method):
             masks = self._masks[row - 1] if row else None
             effective = weights if masks is None else self._effective(row, weights, masks)
             leaves = {n: weight.detach().requires_grad_() for n, weight in effective.items()}
+            shared = {} if masks is None else self._masked_shared(masks)
             with self._precision(images):
                 # the dense pass updates the network's own batch-norm statistics, the others a copy
                 statistics = {} if masks is None else self.network.statistics_for(capacity)
                 embedding = self._embed(
-                    self.network.backbone, self.network.head, images, weights=leaves, statistics=statistics
+                    self.network.backbone,
+                    self.network.head,
+                    images,
+                    weights={**leaves, **shared},
+                    statistics=statistics,
                 )
                 if masks is None:
                     dense, loss = embedding.detach(), self.loss(embedding, labels)
@@ -133,6 +140,11 @@ class PrunNet(Method):
             return {name: weight * masks[name] for name, weight in weights.items()}
         rows = {name: self._stack.layers[name][row] for name in weights}
         return {name: torch.mul(weight, masks[name], out=rows[name]) for name, weight in weights.items()}
+
+    def _masked_shared(self, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Biases and norms of dropped filters are dropped too; their gradients find the way through the mask."""
+        names = [name for name in masks if name not in self.network.scores]
+        return {name: self.network.backbone.get_parameter(name) * masks[name] for name in names}
 
     def _subnetwork_loss(self, embedding: Tensor, dense: Tensor, labels: Tensor) -> Tensor:
         loss: Tensor

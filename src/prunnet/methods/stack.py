@@ -19,6 +19,11 @@ class GradientStack:
         }
         """`[m, *shape]` of each tensor: what an integrator takes."""
 
+    @classmethod
+    def reuse(cls, stack: "GradientStack | None", passes: int, tensors: Mapping[str, Tensor]) -> "GradientStack":
+        """`stack`, if it serves these tensors still, or a new one."""
+        return stack if stack is not None and stack.matches(passes, tensors) else cls(passes, tensors)
+
     def matches(self, passes: int, tensors: Mapping[str, Tensor]) -> bool:
         """Whether this buffer serves these tensors still."""
         reference = next(iter(tensors.values()))

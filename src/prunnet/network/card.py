@@ -15,15 +15,17 @@ def model_card(net: PrunableNetwork, config: Mapping[str, Any]) -> str:
     """Markdown: what this family is, what each capacity costs, how to use it."""
     backbone = (config["backbone"] or {}).get("name") or config["backbone_class"]
     trained = ", ".join(format_capacity(capacity) for capacity in net.capacities) or "none recorded"
-    capacities = tuple(sorted({*_USUAL, *net.capacities}, reverse=True))
+    least = net.structure.capacity(0.0) if net.structured else 0.0
+    capacities = tuple(sorted((c for c in {*_USUAL, *net.capacities} if c >= least), reverse=True))
     rows = "\n".join(
         f"| {format_capacity(row.capacity)} | {row.parameters:,} | {format_quantity(row.bytes, 'B')} "
         f"| {format_quantity(row.macs, 'MACs')} |"
         for row in cost_table(net, capacities)
     )
+    subnetworks = "structured subnetworks" if net.structured else "subnetworks"
     return f"""# PrunNet family {net.family_id}
 
-One {backbone} whose subnetworks, at any capacity, embed images into one {config["embedding_dim"]}-dimensional space.
+One {backbone} whose {subnetworks}, at any capacity, embed images into one {config["embedding_dim"]}-dimensional space.
 Input: {" × ".join(map(str, net.preprocessing.input_size))}. Capacities trained: {trained}.
 
 | capacity | parameters | bytes (fp16) | MACs |

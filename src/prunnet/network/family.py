@@ -36,6 +36,7 @@ def save(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
         "embedding_dim": net.head.embedding_dim,
         "prunable": list(net.scores),
         "ranking": net.ranking,
+        "structured": net.structured,
         "preprocessing": vars(net.preprocessing),
         "capacities": list(net.capacities),
         "adapted": list(net.statistics),
@@ -64,6 +65,7 @@ def load(path: str | os.PathLike[str], backbone: nn.Module | None = None) -> Pru
             config["prunable"],
             preprocessing=preprocessing,
             ranking=config["ranking"],
+            structured=config.get("structured", False) is True,
         )
         net.family_id = str(config["family_id"])
         net.capacities = tuple(config["capacities"])

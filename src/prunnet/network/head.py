@@ -12,6 +12,11 @@ class EmbeddingHead(nn.Module):
         self.linear = nn.Linear(in_features, embedding_dim)
         self.norm = nn.BatchNorm1d(embedding_dim)
 
+    def reset_parameters(self) -> None:
+        """Start afresh."""
+        self.linear.reset_parameters()
+        self.norm.reset_parameters()
+
     def forward(self, features: Tensor) -> Tensor:
         embedding: Tensor = self.norm(self.linear(features))
         return embedding

@@ -7,6 +7,7 @@ parameter names, hooks and the dense network stay what they were.
 import copy
 import secrets
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from prunnet.network.modes import evaluating
 from prunnet.network.preprocessing import Preprocessing, check_images
 from prunnet.network.ranking import Masks, Ranking, rank
 from prunnet.network.scores import Scores
+from prunnet.network.structure import Structure
 from prunnet.network.subnetwork import Subnetwork, warn_not_adapted
 
 _MASKS_KEPT = 8  # capacities whose masks stay in memory, a byte per connection each
@@ -35,6 +37,7 @@ def convert(
     *,
     preprocessing: Preprocessing | None = None,
     ranking: Ranking = "magnitude",
+    structured: bool = False,
 ) -> "PrunableNetwork":
     """Make `module`, which maps images to features, a network that embeds at any capacity.
 
@@ -44,6 +47,8 @@ def convert(
         names of layers or parameters, `*` allowed, or a predicate of (layer name, layer).
     preprocessing: how images become input; default: the backbone's own data config.
     ranking: rank connections by |s| ("magnitude") or by s ("signed").
+    structured: keep or drop whole filters, by their mean score; a capacity is then a share of the backbone's parameters
+        (at most), and `prunnet.deploy.structured_subnetwork` makes its subnetworks physically smaller.
     """
     if ranking not in ("magnitude", "signed"):
         raise ModuleError(f"ranking must be 'magnitude' or 'signed'; found {ranking!r}")
@@ -53,7 +58,10 @@ def convert(
     preprocessing = preprocessing or Preprocessing.of(module)
     head = EmbeddingHead(_feature_count(module, preprocessing), embedding_dim)
     reference = next(iter(weights.values()))
-    return PrunableNetwork(module, head.to(reference), weights, preprocessing, ranking)
+    network = PrunableNetwork(module, head.to(reference), weights, preprocessing, ranking, structured)
+    if structured:
+        _ = network.structure  # found once, here, so that a backbone without removable filters is refused at once
+    return network
 
 
 @torch.no_grad()
@@ -80,6 +88,7 @@ class PrunableNetwork(nn.Module):
         weights: Mapping[str, Tensor],
         preprocessing: Preprocessing,
         ranking: Ranking = "magnitude",
+        structured: bool = False,
     ) -> None:
         super().__init__()
         self.backbone = backbone
@@ -87,6 +96,7 @@ class PrunableNetwork(nn.Module):
         self.scores = Scores(weights)
         self.preprocessing = preprocessing
         self.ranking: Ranking = ranking
+        self.structured = structured
         self.family_id = secrets.token_hex(8)
         self.capacities: tuple[float, ...] = ()  # those it was trained at
         self.statistics = batchnorm.Statistics()
@@ -118,8 +128,16 @@ class PrunableNetwork(nn.Module):
         """The prunable weights by parameter name, in the order of `scores`."""
         return {name: self.backbone.get_parameter(name) for name in self.scores}
 
+    @cached_property
+    def structure(self) -> Structure:
+        """The filters that can be dropped, and which must go together; asks for torch-pruning."""
+        return Structure(self)
+
     def masks(self, capacity: float) -> Masks:
-        """r(s) of Eq. 1: which connections the subnetwork at `capacity` keeps, by parameter name."""
+        """r(s) of Eq. 1: which connections the subnetwork at `capacity` keeps, by parameter name.
+
+        A structured subnetwork drops biases and norms along with their filters, so that no constant remains.
+        """
         masks: Masks = self.masks_at((capacity,))[0]
         return masks
 
@@ -133,16 +151,22 @@ class PrunableNetwork(nn.Module):
             self._masks, self._masks_of = {}, state
         missing = [capacity for capacity in dict.fromkeys(wanted) if capacity not in self._masks]
         if missing:
-            self._masks.update(zip(missing, rank(scores, missing, self.ranking), strict=True))
+            self._masks.update(zip(missing, self._rank(scores, missing), strict=True))
         masks = [self._masks[capacity] for capacity in wanted]
         for oldest in list(self._masks)[:-_MASKS_KEPT]:
             del self._masks[oldest]
         return masks
 
+    def _rank(self, scores: Mapping[str, Tensor], capacities: list[float]) -> list[Masks]:
+        if not self.structured:
+            return rank(scores, capacities, self.ranking)  # type: ignore[no-any-return]
+        ranked = self.structure.rank(scores, self.ranking)
+        device = next(iter(scores.values())).device
+        return [self.structure.masks(self.structure.width_for(capacity), ranked, device) for capacity in capacities]
+
     def effective_weights(self, capacity: float) -> dict[str, Tensor]:
         """w·r(s), Eq. 1, by parameter name."""
-        masks = self.masks(capacity)
-        return {name: weight * masks[name] for name, weight in self.weights.items()}
+        return {name: self.backbone.get_parameter(name) * mask for name, mask in self.masks(capacity).items()}
 
     def statistics_for(self, capacity: float) -> dict[str, Tensor]:
         """Batch-norm buffers for one pass at `capacity`; copies where the pass would write into the dense network's."""

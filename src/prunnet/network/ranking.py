@@ -1,10 +1,11 @@
 """Greedy pruning, Eq. 1: r(s) = 1 for the connections of a layer with the top-c scores.
 
 Only the places where a ranking is cut matter, so the scores are selected, never sorted. Connections of equal score rank
-by their position in the layer, which makes masks deterministic and nested for every pair of capacities.
+by their position in the layer, which makes masks deterministic and nested for every pair of capacities. Nested masks
+fit into one number per connection, its level: how many of the capacities keep it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
@@ -17,36 +18,57 @@ from prunnet.errors import PrunNetError
 from prunnet.network.capacity import kept_connections
 
 Ranking = Literal["magnitude", "signed"]
-Masks = dict[str, Tensor]
+Masks = Mapping[str, Tensor]
+
+
+class LevelMasks(Mapping[str, Tensor]):
+    """The masks of one capacity, made layer by layer when asked for, from levels that several capacities share."""
+
+    def __init__(self, levels: Mapping[str, Tensor], below: int) -> None:
+        self._levels = levels
+        self._below = below
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._levels[name] > self._below
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._levels)
+
+    def __len__(self) -> int:
+        return len(self._levels)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # numpy selects
 @torch.no_grad()
 def rank(scores: Mapping[str, Tensor], capacities: Sequence[float], ranking: Ranking = "magnitude") -> list[Masks]:
     """Boolean masks by layer name, one mapping per capacity. |s| decides, or s itself when `ranking` is "signed"."""
+    largest_first = sorted(range(len(capacities)), key=lambda index: -capacities[index])
 
-    def masks_of(name: str) -> list[Tensor]:
+    def levels_of(name: str) -> Tensor:
         score = scores[name].detach()
         importance = score.abs() if ranking == "magnitude" else score
-        counts = [kept_connections(capacity, score.numel()) for capacity in capacities]
         try:
-            return top(importance, counts)
+            return levels(importance, [kept_connections(capacity, score.numel()) for capacity in capacities])
         except PrunNetError as error:
             raise PrunNetError(f"the scores of {name} {error}") from None
 
     if any(score.is_cuda for score in scores.values()):
-        layers = [masks_of(name) for name in scores]
+        layers = [levels_of(name) for name in scores]
     else:  # numpy lets other threads run while it selects, so layers go side by side
         with ThreadPoolExecutor(max_workers=torch.get_num_threads()) as pool:
-            layers = list(pool.map(masks_of, scores))
-    return [dict(zip(scores, masks, strict=True)) for masks in zip(*layers, strict=True)]
+            layers = list(pool.map(levels_of, scores))
+    by_name = dict(zip(scores, layers, strict=True))
+    return [LevelMasks(by_name, largest_first.index(index)) for index in range(len(capacities))]
 
 
-def top(importance: Tensor, counts: Sequence[int]) -> list[Tensor]:
-    """For each k in `counts`, the mask of the k largest entries; among equals the earlier position wins."""
+def levels(importance: Tensor, counts: Sequence[int]) -> Tensor:
+    """How many of the `counts` k have each entry among their k largest; among equals the earlier position wins."""
     importance = importance.contiguous()
-    thresholds = _kth_largest(importance, counts)
-    return [_keep(importance, threshold, count) for threshold, count in zip(thresholds, counts, strict=True)]
+    dtype = torch.uint8 if len(counts) < 256 else torch.int32
+    total = torch.zeros_like(importance, dtype=dtype)
+    for threshold, count in zip(_kth_largest(importance, counts), counts, strict=True):
+        total += _keep(importance, threshold, count)
+    return total
 
 
 def _keep(importance: Tensor, threshold: float, count: int) -> Tensor:

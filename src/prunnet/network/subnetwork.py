@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from prunnet.network.backbones import check_features
 from prunnet.network.capacity import format_capacity
 from prunnet.network.embeddings import Embeddings
+from prunnet.network.head import EmbeddingHead
 from prunnet.network.modes import evaluating
 from prunnet.network.preprocessing import Picture, Preprocessing, check_images, one_by_one
 
@@ -35,6 +36,10 @@ class Family(Protocol):
     family_id: str
     preprocessing: Preprocessing
 
+    @property
+    def capacities(self) -> tuple[float, ...]:
+        """Those below 1 that it was trained at."""
+
     def subnetwork(self, capacity: float) -> "Subnetwork":
         """The member at `capacity`, or a `CapacityError` that says which capacities there are."""
 
@@ -48,7 +53,7 @@ class Subnetwork(nn.Module):
     def __init__(
         self,
         backbone: nn.Module,
-        head: nn.Module,
+        head: EmbeddingHead,
         *,
         capacity: float,
         family_id: str,

@@ -15,6 +15,7 @@ from prunnet.network.backbones import rebuild_backbone, recipe_of
 from prunnet.network.capacity import check_capacity
 from prunnet.network.folders import check_replaceable, read_config
 from prunnet.network.head import EmbeddingHead
+from prunnet.network.narrow import narrow_backbone
 from prunnet.network.preprocessing import Preprocessing
 from prunnet.network.shapes import resize, shape_spec
 from prunnet.network.subnetwork import Subnetwork
@@ -63,6 +64,8 @@ def load_subnetwork(path: str | os.PathLike[str], backbone: nn.Module | None = N
     try:
         if backbone is None:
             backbone = rebuild_backbone(config["backbone"])
+            if "width" in config["backbone"]:
+                backbone, _ = narrow_backbone(backbone, float(config["backbone"]["width"]))
         subnetwork = Subnetwork(
             resize(backbone, config.get("shapes", {})),
             EmbeddingHead(config["features"], config["embedding_dim"]),

@@ -27,6 +27,7 @@ from prunnet.evaluation import CompatibilityMatrix, embed, relevance_of, score
 from prunnet.network import Embeddings, PrunableNetwork, Subnetwork, capacity_for, load
 from prunnet.network.capacity import format_capacity
 from prunnet.network.units import format_quantity
+from prunnet.report.errors import InterruptedDemoError
 from prunnet.report.facts import ADAPTED_ON, member_at, shuffled
 from prunnet.report.tables import MadeFile
 from prunnet.report.write import write_report
@@ -76,7 +77,12 @@ def demo_settings(*, quick: bool, seed: int) -> dict[str, Any]:
 def run_demo(out: Path, settings: Mapping[str, Any], console: Console) -> Path:
     """Go through all stages in folder `out`; return the report."""
     _check_folder(out)
-    return _Demo(out, settings, console).run()
+    try:
+        return _Demo(out, settings, console).run()
+    except InterruptedRunError:
+        raise InterruptedDemoError("stopped, and saved what was trained; the same command goes on from there") from None
+    except KeyboardInterrupt:
+        raise InterruptedDemoError("stopped; the same command goes on after the last finished stage") from None
 
 
 def _check_folder(out: Path) -> None:
@@ -150,13 +156,9 @@ class _Demo:
         finished = self.folder / "evaluation" / "matrix.json"
         if finished.exists():
             self._say("done before")
-            return load(self.folder / "model"), CompatibilityMatrix.from_json(finished)
-        started = (self.folder / "config.yaml").exists()
-        try:
-            run = train(None, data, out=self.folder, resume=started, **self.settings)
-        except InterruptedRunError:
-            raise PrunNetError("stopped, and saved what was trained; prunnet demo goes on from there") from None
-        return run.network, run.matrix
+        else:
+            train(None, data, out=self.folder, resume=(self.folder / "config.yaml").exists(), **self.settings)
+        return load(self.folder / "model"), CompatibilityMatrix.from_json(finished)
 
     def _promise(self, matrix: CompatibilityMatrix, capacity: float) -> None:
         dense, cross = matrix.at(1.0, 1.0), matrix.at(capacity, 1.0)

@@ -13,9 +13,10 @@ TEXT, HIDDEN = ' class="text"', ' class="wide"'  # a column of words, one that a
 WIDE = ("", HIDDEN, "", "", "", HIDDEN, HIDDEN, "")  # the columns of the cost table
 
 COSTS_TEXT = (
-    "Bytes are those of a packed file in half precision; multiply-adds (MACs) are for one image. The time is the "
-    "median of one image in torch on the machine that made this report. Torch multiplies zeros like other numbers, "
-    "so its time does not fall with capacity; bytes do everywhere."
+    "Bytes are computed: values in half precision, and the entropy of which connections are kept; a packed file comes "
+    "close to that. Multiply-adds (MACs) are for one image. The time is the median of one image in torch on the "
+    "machine that made this report. Torch multiplies zeros like other numbers, so its time does not fall with "
+    "capacity; bytes do everywhere."
 )
 
 

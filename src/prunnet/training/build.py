@@ -1,6 +1,6 @@
 """From a configuration to the objects of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,33 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from prunnet.data import ClassBalancedSampler, EpochSampler, ImageSet, ShuffledSampler
 from prunnet.gradients import ConflictAware, Direct, Integrator, Mean, Pareto, PCGrad, Sum
-from prunnet.methods import AnyCapacities, Dense, FixedCapacities, Method, PrunNet, PrunNetOptions
-from prunnet.network import Preprocessing, PrunableNetwork, batchnorm, convert, create_backbone
+from prunnet.methods import (
+    SFSC,
+    SSPL,
+    AnyCapacities,
+    BackwardCompatible,
+    Dense,
+    FixedCapacities,
+    Independent,
+    Joint,
+    Method,
+    PrunNet,
+    PrunNetOptions,
+    SwitchNet,
+)
+from prunnet.network import (
+    Members,
+    Preprocessing,
+    PrunableNetwork,
+    SlimmableNetwork,
+    batchnorm,
+    convert,
+    create_backbone,
+)
+from prunnet.network.narrow import initialise, narrow
+from prunnet.network.scores import Scores
 from prunnet.training.config import ConfigError, TrainConfig
+from prunnet.training.old import OldRun
 from prunnet.training.ranks import Ranks
 
 _AUTOCAST = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -27,7 +51,8 @@ def build_network(config: TrainConfig) -> PrunableNetwork:
     if config.weights is not None:
         _load_weights(backbone, Path(config.weights))
     preprocessing = None if config.input_size is None else _resized(backbone, config.input_size)
-    return convert(backbone, config.embedding_dim, preprocessing=preprocessing, ranking=config.ranking)
+    options: Mapping[str, Any] = {"ranking": config.ranking, "structured": config.structured}
+    return convert(backbone, config.embedding_dim, preprocessing=preprocessing, **options)
 
 
 def _resized(backbone: nn.Module, input_size: tuple[int, int, int]) -> Preprocessing:
@@ -60,12 +85,45 @@ def build_integrator(config: TrainConfig) -> Integrator:
     }[config.integrator]()
 
 
-def build_method(config: TrainConfig, network: PrunableNetwork, classes: int) -> Dense | PrunNet:
-    """The method of `config` around `network`."""
+def build_method(config: TrainConfig, network: PrunableNetwork, train: ImageSet, old: OldRun | None = None) -> Method:
+    """The method of `config`, which trains `network` or narrower networks made like it."""
     torch.manual_seed(config.seed + 1)  # the classifier's start does not depend on how the network was made
-    common: Mapping[str, Any] = {"autocast": _AUTOCAST[config.precision], "compile": config.compile}
-    if config.method == "dense":
-        return Dense(network, classes, loss=config.loss, label_smoothing=config.label_smoothing, **common)
+    autocast = _AUTOCAST[config.precision]
+    loss: Mapping[str, Any] = {"loss": config.loss, "label_smoothing": config.label_smoothing}
+    match config.method:
+        case "dense":
+            method: Method = Dense(network, train.classes, **loss, autocast=autocast, compile=config.compile)
+        case "prunnet":
+            method = _build_prunnet(config, network, train.classes)
+        case "independent":
+            members = _members(config, network, (1.0, *_listed(config)))
+            method = Independent(members, train.classes, **loss, autocast=autocast)
+        case "joint":
+            members = _members(config, network, (1.0, *_listed(config)))
+            method = Joint(members, train.classes, **loss, autocast=autocast)
+        case "switchnet" | "sfsc":
+            slimmable = SlimmableNetwork(network.subnetwork(1.0), _listed(config))
+            method = {"switchnet": SwitchNet, "sfsc": SFSC}[config.method](
+                slimmable,
+                train.classes,
+                **loss,
+                integrator=PCGrad() if config.method == "sfsc" else build_integrator(config),
+                normalise_step=config.normalise_step,
+                seed=config.seed,
+                autocast=autocast,
+            )
+        case "sspl":
+            members = _members(config, network, _listed(config), old)
+            method = SSPL(members, subspaces=config.subspaces, codewords=config.codewords, autocast=autocast)
+        case "bct":
+            members = _members(config, network, _listed(config), old)
+            method = Independent(members, train.classes, **loss, autocast=autocast)
+    if old is not None and config.method != "sspl":
+        _make_compatible(method, old, train)
+    return method
+
+
+def _build_prunnet(config: TrainConfig, network: PrunableNetwork, classes: int) -> PrunNet:
     capacities = (
         AnyCapacities(config.smallest, config.random_capacities, config.distribution)
         if config.capacities == "any"
@@ -80,7 +138,38 @@ def build_method(config: TrainConfig, network: PrunableNetwork, classes: int) ->
             if name not in ("capacities", "integrator")
         },
     )
-    return PrunNet(network, classes, options, seed=config.seed, **common)
+    autocast = _AUTOCAST[config.precision]
+    return PrunNet(network, classes, options, seed=config.seed, autocast=autocast, compile=config.compile)
+
+
+def _listed(config: TrainConfig) -> tuple[float, ...]:
+    assert config.capacities != "any"  # refused by the configuration
+    return FixedCapacities(config.capacities).capacities
+
+
+def _members(
+    config: TrainConfig, network: PrunableNetwork, capacities: Iterable[float], old: OldRun | None = None
+) -> Members:
+    """Networks of width √c, each initialised afresh unless there are weights to start from."""
+    dense = network.subnetwork(1.0)
+    members = [dense if capacity == 1.0 else narrow(dense, capacity)[0] for capacity in capacities]
+    if config.weights is None:
+        for member in members:
+            if member is not dense:
+                initialise(member.backbone)
+                member.head.reset_parameters()
+    return Members(members, None if old is None else old.family)
+
+
+def _make_compatible(method: Method, old: OldRun, train: ImageSet) -> None:
+    """Let the old classifier have a say in every loss of `method`."""
+    classifier, classes = old.classifier_for(train)
+    if classifier.in_features != (wanted := method.family.subnetwork(1.0).head.embedding_dim):
+        raise ConfigError(f"old: its embeddings have {classifier.in_features} dimensions, those to train {wanted}")
+    if isinstance(method, Independent):
+        method.classifiers = nn.ModuleList(BackwardCompatible(loss, classifier, classes) for loss in method.classifiers)
+    else:
+        method.loss = BackwardCompatible(method.get_submodule("loss"), classifier, classes)
 
 
 def prepare_batchnorm(config: TrainConfig, method: Method) -> Method:
@@ -101,13 +190,17 @@ def build_sampler(config: TrainConfig, train: ImageSet, ranks: Ranks) -> EpochSa
 
 
 def build_optimiser(config: TrainConfig, method: Method) -> Optimizer:
-    """SGD or AdamW over all parameters that learn; biases and norms do not decay."""
+    """SGD or AdamW over all parameters that learn; biases and norms do not decay, scores have a rate of their own."""
     undecayed = method.undecayed()
+    scores = {p for part in method.modules() if isinstance(part, Scores) for p in part.parameters()}
     learning = [parameter for parameter in method.parameters() if parameter.requires_grad]
+    decayed = {"weight_decay": config.weight_decay, "relative_lr": 1.0}
     groups = [
-        {"params": [p for p in learning if p not in undecayed], "weight_decay": config.weight_decay},
-        {"params": [p for p in learning if p in undecayed], "weight_decay": 0.0},
+        {"params": [p for p in learning if p not in undecayed and p not in scores], **decayed},
+        {"params": [p for p in learning if p in undecayed], **decayed, "weight_decay": 0.0},
+        {"params": [p for p in learning if p in scores], **decayed, "relative_lr": config.score_lr},
     ]
+    groups = [group for group in groups if group["params"]]
     if config.optimiser == "adamw":
         return AdamW(groups, lr=config.lr)
     return SGD(groups, lr=config.lr, momentum=config.momentum)

@@ -16,6 +16,9 @@ class ConfigError(PrunNetError, ValueError):
     """A key or value that no run can have."""
 
 
+MethodName = Literal["prunnet", "dense", "independent", "joint", "switchnet", "sfsc", "sspl", "bct"]
+
+
 class TrainConfig(BaseModel):
     """The settings of one run. Every field is a key of `--set`, of the YAML file and of `prunnet.train`."""
 
@@ -41,10 +44,12 @@ class TrainConfig(BaseModel):
     )
     embedding_dim: int = Field(256, gt=0)
     ranking: Literal["magnitude", "signed"] = Field("magnitude", description="rank connections by |s| or by s")
+    structured: bool = Field(False, description="drop whole filters; a capacity is then a share of the parameters")
     batchnorm: Literal["train", "frozen", "synced"] = Field("train", description="statistics while training")
 
     # method
-    method: Literal["prunnet", "dense"] = Field("prunnet", description="dense: the network alone, nothing pruned")
+    method: MethodName = Field("prunnet", description="what is trained; docs/methods.md describes each")
+    old: str | None = Field(None, description="run to be compatible with: sspl and bct add members to its family")
     capacities: tuple[float, ...] | Literal["any"] = Field((0.8, 0.6, 0.4, 0.2), description="fixed list, or 'any'")
     smallest: float = Field(0.05, gt=0, lt=1, description="smallest capacity of 'any'")
     random_capacities: int = Field(2, ge=0, description="random capacities per step of 'any'")
@@ -61,6 +66,8 @@ class TrainConfig(BaseModel):
     frozen_scores: bool = False
     frozen_weights: bool = False
     score_maps: bool = Field(False, description="one score map per capacity")
+    subspaces: int = Field(8, gt=0, description="subspaces of SSPL's product quantiser")
+    codewords: int = Field(64, gt=1, description="anchors in each of SSPL's subspaces")
     clip_passes: float | None = Field(None, gt=0, description="largest gradient norm of one subnetwork")
 
     # optimisation
@@ -69,6 +76,7 @@ class TrainConfig(BaseModel):
     accumulate: int = Field(1, gt=0, description="micro-batches per step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
     lr: float = Field(0.1, gt=0)
+    score_lr: float = Field(1.0, gt=0, description="learning rate of the scores, relative to that of the weights")
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
     schedule: Literal["constant", "multistep", "cosine"] = "cosine"
@@ -101,6 +109,14 @@ class TrainConfig(BaseModel):
                 f"batch_size {self.batch_size} must be classes_per_batch × images_per_class "
                 f"({self.classes_per_batch} × {self.images_per_class})"
             )
+        if self.method in ("sspl", "bct") and self.old is None:
+            raise ValueError(
+                f"method {self.method} adds networks to the family of an existing run: name it, old=runs/a"
+            )
+        if self.method == "independent" and self.old is not None:
+            raise ValueError("independent networks are compatible with nothing, so old= has no meaning; use method=bct")
+        if self.method not in ("prunnet", "dense") and self.capacities == "any":
+            raise ValueError(f"method {self.method} needs a list of capacities; only prunnet trains any")
         if self.schedule == "multistep" and not self.milestones:
             raise ValueError("schedule multistep needs milestones")
         return self

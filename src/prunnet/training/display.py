@@ -11,6 +11,7 @@ class Display:
     def __init__(self, total_steps: int, epochs: int, *, quiet: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
 
         self._console = Console(stderr=True, quiet=quiet)
         self._live = self._console.is_terminal and not quiet
@@ -19,7 +20,7 @@ class Display:
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[numbers]}"),
+            TextColumn("{task.fields[numbers]}", table_column=Column()),  # cut off before the time left is
         )
         self._progress = Progress(*columns, console=self._console, disable=not self._live)
         self._epochs, self._total = epochs, total_steps

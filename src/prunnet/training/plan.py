@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import torch
 
 from prunnet.data import RetrievalData
-from prunnet.methods import PrunNet
+from prunnet.methods.summed import SummedLosses
+from prunnet.network import PrunableNetwork
 from prunnet.training.build import build_method, build_network, build_optimiser
 from prunnet.training.config import TrainConfig
+from prunnet.training.old import OldRun
 from prunnet.training.ranks import Ranks
 
 
@@ -36,29 +38,30 @@ def plan(config: TrainConfig, data: RetrievalData) -> Plan:
     """Build everything that `config` describes and take two steps on random images."""
     assert data.train is not None
     ranks = Ranks(config.device)
-    method = build_method(config, build_network(config), data.train.classes).to(ranks.device).train()
+    old = None if config.old is None else OldRun.load(config.old)
+    method = build_method(config, build_network(config), data.train, old).to(ranks.device).train()
     optimiser = build_optimiser(config, method)
-    network = method.network
+    family = method.family
     labels = torch.randint(0, data.train.classes, (config.batch_size // ranks.size,), device=ranks.device)
-    images = torch.randn(len(labels), *network.preprocessing.input_size, device=ranks.device)
+    images = torch.randn(len(labels), *family.preprocessing.input_size, device=ranks.device)
     for step in range(2):  # the first one allocates
         began = time.perf_counter()
         method.begin(step)
         for part, wanted in zip(images.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True):
-            method.backward(part, wanted, 1 / config.accumulate)
+            losses = method.backward(part, wanted, 1 / config.accumulate)
         method.finish()
         optimiser.step()
         seconds = time.perf_counter() - began
     parameters = [p for p in method.parameters() if p.requires_grad]
     values = sum(p.numel() for p in parameters)
-    connections = sum(score.numel() for score in method.network.scores.values())
-    stacked = sum(tensor.numel() for tensor in method.gradients()) if isinstance(method, PrunNet) else 0
+    connections = sum(score.numel() for score in family.scores.values()) if isinstance(family, PrunableNetwork) else 0
+    stacked = 0 if isinstance(method, SummedLosses) else sum(tensor.numel() for tensor in method.gradients())
     states = 2 if config.optimiser == "adamw" else 1
     return Plan(
         images=len(data.train),
         classes=data.train.classes,
         steps=config.epochs * (len(data.train) // config.batch_size),
-        passes=method.options.capacities.passes if isinstance(method, PrunNet) else 1,
+        passes=len(losses),
         parameters=values - connections,
         connections=connections,
         model_bytes=4 * values,

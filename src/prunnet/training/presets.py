@@ -16,6 +16,25 @@ _PAPER: Mapping[str, Any] = {
     "weight_decay": 5e-4,
 }
 
+_OMNIGLOT: Mapping[str, Any] = {
+    "data": "omniglot",
+    "backbone": "resnet18",
+    "backbone_options": {
+        "in_chans": 1,
+        "channels": [16, 32, 64, 128],
+        "layers": [1, 1, 1, 1],
+        "stem_type": "deep",
+        "stem_width": 8,
+    },
+    "input_size": (1, 28, 28),
+    "embedding_dim": 128,
+    "batch_size": 64,
+    "weight_decay": 5e-4,
+    "schedule": "cosine",
+    "augmentation": {"scale": (0.7, 1.0), "hflip": 0.0},
+    "evaluate_capacities": (1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.05),
+}
+
 PRESETS: dict[str, Mapping[str, Any]] = {
     "paper-gldv2-cnn": {
         **_PAPER,
@@ -52,5 +71,8 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "cosine_from": 30,
         "adapt_batches": None,
     },
+    "omniglot": {**_OMNIGLOT, "epochs": 6},
+    "omniglot-small": {**_OMNIGLOT, "epochs": 12, "data_options": {"every": (7, 4)}},
 }
-"""The paper's settings (batch 64, SGD or AdamW, schedules and weight decay of Section 4 and the appendix)."""
+"""The paper's settings (batch 64, SGD or AdamW, schedules and weight decay of Section 4 and the appendix), and a small
+network for Omniglot, whole or thinned, on which this project compares methods."""

@@ -5,6 +5,7 @@ runs/a/environment.json     versions, machine, command
 runs/a/metrics.jsonl        one line per step and evaluation
 runs/a/checkpoint/          the newest state
 runs/a/model/               the trained family, batch norm adapted; best/ the best so far, if evaluated on the way
+runs/a/classifier.safetensors   of the training classes, if the family shares one: later runs can be compatible with it
 runs/a/evaluation/          the compatibility matrix as csv, json, markdown and pictures
 runs/a/plots/               losses, conflicts, cosines
 """
@@ -18,20 +19,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
 from prunnet import __version__
 from prunnet._files import write_atomically
-from prunnet.data import RetrievalData, eval_transform, load, make_loader
+from prunnet.data import Loader, RetrievalData, eval_transform, load, make_loader
 from prunnet.evaluation import CompatibilityMatrix, evaluate
 from prunnet.methods import Method, PrunNet, ScoreMapsNetwork
-from prunnet.network import PrunableNetwork, adapt_batchnorm, save
+from prunnet.network import Family, Members, PrunableNetwork, adapt_batchnorm, save, save_members
 from prunnet.network import load as load_family
 from prunnet.network.backbones import recipe_of
 from prunnet.training.build import build_method, build_network
 from prunnet.training.config import ConfigError, TrainConfig, read_yaml, resolve, to_yaml
+from prunnet.training.old import OldRun, save_classifier
 from prunnet.training.ranks import Ranks
 from prunnet.training.records import plot_records, read_records
 from prunnet.training.trainer import Trainer, TrainingError
@@ -41,10 +43,10 @@ _MAY_CHANGE = {"workers", "device", "cache", "tensorboard", "checkpoint_seconds"
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its folder, the trained network and its compatibility matrix."""
+    """A finished run: its folder, the trained family and its compatibility matrix."""
 
     folder: Path
-    network: PrunableNetwork
+    network: Family
     matrix: CompatibilityMatrix
 
 
@@ -102,25 +104,29 @@ def _train(
 ) -> Run:
     if data.train is None:
         raise TrainingError(f"{data.name} has no training images")
-    method = build_method(config, network, data.train.classes)
+    old = None if config.old is None else OldRun.load(config.old)
+    method = build_method(config, network, data.train, old).to(ranks.device)
     if config.batchnorm == "synced":
         if ranks.device.type != "cuda":
             raise ConfigError("batchnorm: synced needs CUDA; use frozen or train")
         method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)  # type: ignore[no-untyped-call]
-    network = method.network
-    network.family_id = secrets.token_hex(8)  # training makes another space
-    network.statistics.clear()
-    network.capacities = trained_capacities(method)
+    family = method.family
+    if not (isinstance(family, Members) and family.base is not None):
+        family.family_id = secrets.token_hex(8)  # training makes another space
+    if isinstance(family, PrunableNetwork):
+        family.statistics.clear()
+        family.capacities = method.options.capacities.reported if isinstance(method, PrunNet) else ()
     if ranks.is_main:
         folder.mkdir(parents=True, exist_ok=True)
         _write_text(folder / "config.yaml", to_yaml(config))
         _write_text(folder / "environment.json", json.dumps(environment(), indent=2) + "\n")
-    finisher = _Finisher(network, data, config, folder, ranks)
+    finisher = _Finisher(method, data, config, folder, ranks, old)
     trainer = Trainer(method, data, config, folder, ranks, after_epoch=finisher.after_epoch, quiet=quiet)
-    if resume and trainer.resume() and trainer.done and finisher.done:
-        return Run(
-            folder, load_family(finisher.model, network.backbone), CompatibilityMatrix.from_json(finisher.matrix)
-        )
+    if resume and trainer.resume():
+        if trainer.done and finisher.done:
+            return finisher.finished()
+    else:
+        method.prepare(batch.images for batch in finisher.training_images())
     trainer.run()
     return finisher.finish()
 
@@ -129,9 +135,17 @@ class _Finisher:
     """Adaptive BN, evaluation and saving: after an epoch when asked, and at the end."""
 
     def __init__(
-        self, network: PrunableNetwork, data: RetrievalData, config: TrainConfig, folder: Path, ranks: Ranks
+        self, method: Method, data: RetrievalData, config: TrainConfig, folder: Path, ranks: Ranks, old: OldRun | None
     ) -> None:
-        self.network, self.data, self.config, self.folder, self.ranks = network, data, config, folder, ranks
+        self.method, self.data, self.config, self.folder, self.ranks, self.old = (
+            method,
+            data,
+            config,
+            folder,
+            ranks,
+            old,
+        )
+        self.family = method.family
         self.model = folder / "model"
         self.matrix = folder / "evaluation" / "matrix.json"
 
@@ -139,6 +153,13 @@ class _Finisher:
     def done(self) -> bool:
         """Whether an earlier call has left everything."""
         return self.matrix.is_file() and self.model.is_dir()
+
+    def finished(self) -> Run:
+        """What that call left."""
+        family = self.family
+        if _is_prunable(family):
+            family = load_family(self.model, family.backbone)  # which has the adapted statistics too
+        return Run(self.folder, family, CompatibilityMatrix.from_json(self.matrix))
 
     def after_epoch(self, epoch: int, step: int) -> None:
         every, last = self.config.evaluate_every, epoch + 1 == self.config.epochs
@@ -151,17 +172,19 @@ class _Finisher:
             best = max((row["evaluation"] for row in rows if "evaluation" in row), default=-1.0)
             with (self.folder / "metrics.jsonl").open("a") as lines:
                 lines.write(json.dumps({"step": step, "epoch": epoch, "evaluation": value}) + "\n")
-            if value > best and _can_be_saved(self.network):
-                save(self.network, self.folder / "best")
-            self.network.statistics.clear()
+            if value > best:
+                self._save(self.folder / "best")
+            if isinstance(self.family, PrunableNetwork):
+                self.family.statistics.clear()
         self.ranks.barrier()
 
     def finish(self) -> Run:
         """The trained family with its matrix; other ranks wait for the main one and then evaluate nothing."""
         if self.ranks.is_main:
             matrix = self._evaluate()
-            if _can_be_saved(self.network):
-                save(self.network, self.model)
+            self._save(self.model)
+            if self.method.classifier is not None and self.data.train is not None:
+                save_classifier(self.method.classifier, self.data.train.label_names, self.folder)
             target = self.matrix.parent
             target.mkdir(exist_ok=True)
             matrix.to_csv(target / "matrix.csv")
@@ -171,46 +194,64 @@ class _Finisher:
             plot_records(self.folder)
             matrix.to_json(self.matrix)
         self.ranks.barrier()
-        return Run(self.folder, self.network.eval(), CompatibilityMatrix.from_json(self.matrix))
+        self.method.eval()
+        return Run(self.folder, self.family, CompatibilityMatrix.from_json(self.matrix))
 
-    def _evaluate(self) -> CompatibilityMatrix:
+    def training_images(self) -> Loader:
+        """As many as `adapt_batches` asks for, preprocessed as for inference."""
         assert self.data.train is not None
-        capacities = self.config.evaluate_capacities or (1.0, *self.network.capacities)
         sampled = _spread(len(self.data.train), self.config.adapt_batches, self.config.batch_size)
-        images = self.data.train if sampled is None else self.data.train.take(sampled)
-        loader = make_loader(
-            images,
-            eval_transform(self.network.preprocessing),
+        return make_loader(
+            self.data.train if sampled is None else self.data.train.take(sampled),
+            eval_transform(self.family.preprocessing),
             self.config.batch_size,
             workers=self.config.workers,
             on_error="skip",
         )
-        adapted = {*capacities, *self.network.capacities} - {1.0}  # the dense network has its own from training
-        adapt_batchnorm(self.network, loader, capacities=adapted)
-        self.network.eval()
+
+    def _save(self, folder: Path) -> None:
+        if _is_prunable(self.family):
+            save(self.family, folder)
+        elif isinstance(self.family, Members):
+            save_members(self.family, self.family.by_capacity, folder)
+        else:
+            save_members(self.family, (1.0, *self.family.capacities), folder)
+
+    def _evaluate(self) -> CompatibilityMatrix:
+        capacities = self._capacities()
+        if isinstance(self.family, PrunableNetwork):
+            adapted = {*capacities, *self.family.capacities} - {1.0}  # the dense network has its own from training
+            if adapted:
+                adapt_batchnorm(self.family, self.training_images(), capacities=adapted)
+        self.method.eval()
+        another = self.old is not None and self.old.family.family_id != self.family.family_id
         return evaluate(
-            self.network,
+            self.family,
             self.data,
             capacities,
             self.config.metric,
+            old=self.old.family if self.old is not None and another else None,
+            old_capacities=(1.0, *self.old.family.capacities) if self.old is not None else (),
             workers=self.config.workers,
             device=self.ranks.device,
         )
 
+    def _capacities(self) -> tuple[float, ...]:
+        """Those asked for, of those there are."""
+        available = (1.0, *self.family.capacities)
+        wanted = self.config.evaluate_capacities or available
+        return wanted if _is_prunable(self.family) else tuple(c for c in wanted if c in available)
 
-def trained_capacities(method: Method) -> tuple[float, ...]:
-    """The capacities a method's family is said to be trained at."""
-    return method.options.capacities.reported if isinstance(method, PrunNet) else ()
+
+def _is_prunable(family: Family) -> TypeGuard[PrunableNetwork]:
+    """Whether it has a subnetwork at any capacity; one with a score map per capacity has not."""
+    return isinstance(family, PrunableNetwork) and not isinstance(family, ScoreMapsNetwork)
 
 
 def _spread(images: int, batches: int | None, batch_size: int) -> Any:
     if batches is None or batches * batch_size >= images:
         return None
     return torch.randperm(images, generator=torch.Generator().manual_seed(0))[: batches * batch_size].numpy()
-
-
-def _can_be_saved(network: PrunableNetwork) -> bool:
-    return not isinstance(network, ScoreMapsNetwork)  # it has no subnetwork at other capacities, so it is no family
 
 
 def _resumed_config(folder: Path, given: Mapping[str, Any]) -> TrainConfig:

@@ -37,6 +37,8 @@ class TrainingError(PrunNetError):
 class InterruptedRunError(PrunNetError):
     """A run that was asked to stop, and saved first."""
 
+    exit_code = 130
+
 
 class Trainer:
     """Steps through the epochs of `config`; evaluation and saving are left to `after_epoch`."""
@@ -142,7 +144,7 @@ class Trainer:
             )
         rate = self.config.lr * lr_factor(self.config, self.step / len(self.sampler))
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["relative_lr"]
         torch.manual_seed((self.config.seed * 1_000_003 + self.step) * 1_009 + self.ranks.rank)
 
         losses = self._losses(batch)

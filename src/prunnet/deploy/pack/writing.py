@@ -64,6 +64,10 @@ def pack(
         stays as it is. Without a loader, capacities that were never adapted are refused.
     """
     capacities = check_grid(grid)
+    if net.structured:
+        raise FamilyError(
+            "a structured family is not packed: its subnetworks are small as they are; save one with prunnet prune"
+        )
     if values not in ("float16", "int8"):
         raise FamilyError(f"values must be 'float16' or 'int8'; found {values!r}")
     missing = [format_capacity(capacity) for capacity in capacities if known_statistics(net, capacity) is None]

@@ -9,16 +9,18 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunnet.errors import MissingExtraError, ModuleError
-from prunnet.network import PrunableNetwork
 from prunnet.network.modes import evaluating
 from prunnet.network.shapes import is_attention
+
+if TYPE_CHECKING:
+    from prunnet.network.prunable import PrunableNetwork
 
 Side = Literal["out", "in"]
 
@@ -40,7 +42,7 @@ class CoupledChannels:
     slices: tuple[Slice, ...]
 
 
-def coupled_channels(net: PrunableNetwork) -> list[CoupledChannels]:
+def coupled_channels(net: "PrunableNetwork") -> list[CoupledChannels]:
     """Everything that can be removed from the backbone without changing the width of its features."""
     finder = _Finder(net)
     groups = [group for members in _dependency_groups(net) if (group := finder.channels(members)) is not None]
@@ -50,7 +52,7 @@ def coupled_channels(net: PrunableNetwork) -> list[CoupledChannels]:
     return groups
 
 
-def _dependency_groups(net: PrunableNetwork) -> Iterator[Iterable[Any]]:
+def _dependency_groups(net: "PrunableNetwork") -> Iterator[Iterable[Any]]:
     try:
         from torch_pruning import DependencyGraph  # type: ignore[import-untyped]
     except ImportError:
@@ -65,7 +67,7 @@ def _dependency_groups(net: PrunableNetwork) -> Iterator[Iterable[Any]]:
 class _Finder:
     """Turns groups of the dependency graph into slices of backbone layers, or leaves them whole."""
 
-    def __init__(self, net: PrunableNetwork) -> None:
+    def __init__(self, net: "PrunableNetwork") -> None:
         self.names = {layer: name for name, layer in net.backbone.named_modules()}
         self.scores = net.scores
         owners = Counter(p for layer in self.names for p in layer.parameters(recurse=False))

@@ -1,0 +1,84 @@
+"""`prunnet compare`: the paper's tables and figures, one suite at a time."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def compare(
+    suite: Annotated[str, typer.Argument(help="table1, new-capacity, ablation, …; `list` shows them with their rows.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the runs, shared by all suites under one setting.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="Setting of all rows by name (prunnet train --settings).")] = None,
+    data: Annotated[str | None, typer.Option(help="Data set of all rows (prunnet data list).")] = None,
+    root: Annotated[Path | None, typer.Option(help="Where a benchmark lies on disk.")] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds of the table.")] = "0,1,2",
+    rates: Annotated[str, typer.Option(help="Learning rates every row tries on a seed of its own.")] = "0.03,0.1,0.3",
+    rows: Annotated[str, typer.Option(help="Train only these rows, with commas between them.")] = "",
+    tuned_in: Annotated[Path | None, typer.Option(help="Take the learning rates tuned in another --out.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, for all rows alike.")
+    ] = None,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Only write tables from what has been run.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what has been run and what is left.")] = False,
+) -> None:
+    """Train every row of a table of the paper under equal conditions, and write the table and its figures.
+
+    What is finished is not run again: the same command goes on where it stopped. Start it several times to share the
+    work between processes.
+
+    Examples:
+
+      prunnet compare table1 --preset omniglot-small --root omniglot/ --out runs/compare
+      prunnet compare ablation --preset omniglot-small --root omniglot/ --out runs/compare --dry-run
+      prunnet compare training --preset omniglot --root omniglot/ --out runs/whole --tuned-in runs/compare --seeds 0
+    """
+    from rich.console import Console
+
+    from prunnet.errors import PrunNetError
+    from prunnet.experiments import SUITES
+    from prunnet.experiments import compare as run_comparison
+    from prunnet.training.config import merge_assignments
+
+    console = Console(highlight=False, soft_wrap=True)
+
+    def say(text: str) -> None:
+        console.print(text, markup=False)
+
+    if suite == "list":
+        for found in SUITES.values():
+            say(f"{found.name}: {found.title} ({', '.join(found.rows)})")
+        return
+    if out is None:
+        raise PrunNetError("name the folder of the runs: --out runs/compare")
+    given: dict[str, Any] = {"data": data, "root": root and str(root)}
+    settings = merge_assignments({key: value for key, value in given.items() if value is not None}, set_ or [])
+    folder = run_comparison(
+        suite,
+        out=out,
+        seeds=[int(seed) for seed in _numbers(seeds, "--seeds")],
+        rates=_numbers(rates, "--rates"),
+        preset=preset,
+        rows=[name.strip() for name in rows.split(",") if name.strip()],
+        tuned_in=tuned_in,
+        dry_run=dry_run,
+        report_only=report_only,
+        say=say,
+        **settings,
+    )
+    if not dry_run:
+        say((folder / "table.md").read_text())
+        say(f"written to {folder}")
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    from prunnet.errors import PrunNetError
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise PrunNetError(f"{option} takes numbers with commas between them; found {text!r}") from None

@@ -1,0 +1,9 @@
+"""Experiments: the paper's tables and figures as runnable definitions.
+
+prunnet.experiments.compare("table1", out="runs/compare", preset="omniglot-small", root="omniglot/")
+"""
+
+from prunnet.experiments.compare import compare
+from prunnet.experiments.suites import ROWS, SUITES, Row, Suite, SuiteError
+
+__all__ = ["ROWS", "SUITES", "Row", "Suite", "SuiteError", "compare"]

@@ -1,0 +1,169 @@
+"""What a comparison still has to run: learning rates tuned alike for every row, then the seeds at the best one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from prunnet.evaluation import CompatibilityMatrix
+from prunnet.experiments.paper import Pair
+from prunnet.experiments.runs import Job, State, check_run, locked, matrix_of, state_of, train_run
+from prunnet.experiments.suites import Row, Suite, SuiteError
+from prunnet.training import InterruptedRunError
+
+TUNING_SEED = 100
+
+
+@dataclass
+class Comparison:
+    """A suite under one common setting, in one folder.
+
+    `tuned_in`: take each row's learning rate as it was tuned in that folder instead of tuning here.
+    """
+
+    suite: Suite
+    root: Path
+    setting: Mapping[str, Any]
+    seeds: Sequence[int] = (0, 1, 2)
+    rates: Sequence[float] = (0.03, 0.1, 0.3)
+    tuned_in: Path | None = None
+    _checked: set[Job] = field(default_factory=set, repr=False)
+    _scores: dict[Path, float] = field(default_factory=dict, repr=False)
+
+    def row(self, name: str) -> Row:
+        return self.suite.definitions[name]
+
+    def rates_of(self, name: str) -> list[float]:
+        """The learning rates tried for a row."""
+        return [float(f"{rate * self.row(name).rate_scale:g}") for rate in self.rates]
+
+    def tuning(self, name: str) -> list[Job]:
+        """The runs that choose a row's learning rate; none where there is nothing to choose."""
+        rates = self.rates_of(name)
+        return [] if len(rates) == 1 else [Job(name, rate, TUNING_SEED) for rate in rates]
+
+    def best_rate(self, name: str) -> float | None:
+        """The rate with the best score on the tuning seed; None if a tuning run is missing, or all diverged."""
+        root = self.tuned_in or self.root
+        jobs = self.tuning(name)
+        if not jobs:
+            return self.rates_of(name)[0]
+        states = {job: state_of(job.folder(root)) for job in jobs}
+        if self.tuned_in is None and not all(state in ("done", "diverged") for state in states.values()):
+            return None
+        done = [job for job in jobs if states[job] == "done"]
+        if not done and self.tuned_in is not None:
+            raise SuiteError(f"{name} has not been tuned in {root}; run the suite there first")
+        return max(done, key=lambda job: self._score(job.folder(root), name)).rate if done else None
+
+    def _score(self, folder: Path, name: str) -> float:
+        if folder not in self._scores:
+            self._scores[folder] = tuning_score(matrix_of(folder), self.row(name))
+        return self._scores[folder]
+
+    def seed_jobs(self, name: str) -> list[Job]:
+        """The runs of the table; none before the rate is known."""
+        rate = self.best_rate(name)
+        return [] if rate is None else [Job(name, rate, seed) for seed in self.seeds]
+
+    def failed(self, name: str) -> bool:
+        """Whether a row diverged at every rate."""
+        jobs = [] if self.tuned_in is not None else self.tuning(name)
+        return bool(jobs) and all(self.state(job) == "diverged" for job in jobs)
+
+    def settings(self, job: Job) -> dict[str, Any] | None:
+        """What to train `job` with; None while the run it has to be compatible with is not there."""
+        row = self.row(job.row)
+        given = {**self.setting, **row.settings, "lr": job.rate, "seed": job.seed}
+        if row.old is not None:
+            rate = self.best_rate(row.old)
+            old = None if rate is None else Job(row.old, rate, job.seed).folder(self.root)
+            if old is None or state_of(old) != "done":
+                return None
+            given["old"] = str(old)
+        return given
+
+    def state(self, job: Job) -> State:
+        """How far `job` has come; a run of another configuration in its place is refused."""
+        folder = job.folder(self.root)
+        state = state_of(folder)
+        if state != "missing" and job not in self._checked and (wanted := self.settings(job)) is not None:
+            check_run(folder, wanted)
+            self._checked.add(job)
+        return state
+
+    def jobs(self) -> list[Job]:
+        """Every run known so far: tuning first, then seed by seed, so that an unfinished table is even."""
+        names = self.suite.order()
+        tuning = [] if self.tuned_in is not None else [job for name in names for job in self.tuning(name)]
+        by_seed = sorted((job for name in names for job in self.seed_jobs(name)), key=lambda job: job.seed)
+        return list(dict.fromkeys(tuning + by_seed))
+
+    @property
+    def total(self) -> int:
+        """How many runs there will be in all."""
+        names = self.suite.order()
+        tuning = 0 if self.tuned_in is not None else sum(len(self.tuning(name)) for name in names)
+        return tuning + len(self.seeds) * len(names)
+
+    def ready(self) -> list[Job]:
+        """Runs that are not finished and could be trained now."""
+        return [
+            job for job in self.jobs() if self.state(job) in ("missing", "started") and self.settings(job) is not None
+        ]
+
+
+def value_at(matrix: CompatibilityMatrix, pair: Pair) -> float | None:
+    """M(φq, φg) as a fraction; a network of the old family stands in where the new one has none at that capacity."""
+    places = places_of(matrix)
+    if not all(capacity in places for capacity in pair):
+        return None
+    return float(matrix.values[places[pair[0]], places[pair[1]]])
+
+
+def tuning_score(matrix: CompatibilityMatrix, row: Row) -> float:
+    """What a learning rate is chosen by: the mean of the row's pairs."""
+    found = [value for pair in row.tuned_by if (value := value_at(matrix, pair)) is not None]
+    if not found:
+        raise SuiteError(f"a matrix of {matrix.data} has none of the pairs {row.tuned_by} that its row is tuned by")
+    return mean(found)
+
+
+def places_of(matrix: CompatibilityMatrix) -> dict[float, int]:
+    """Capacity → place in the matrix, the new family's before the old one's."""
+    old_first = sorted(enumerate(matrix.models), key=lambda placed: placed[1].role != "old")
+    return {model.capacity: place for place, model in old_first}
+
+
+def run_all(comparison: Comparison, say: Callable[[str], None]) -> None:
+    """Train everything that is missing. Several processes may do so at once: each takes what no other one is at."""
+    while ready := comparison.ready():
+        for job in ready:
+            with locked(comparison.root, job) as mine:
+                if not mine:
+                    continue
+                if comparison.state(job) in ("missing", "started"):
+                    _run(comparison, job, say)
+                break
+        else:
+            with locked(comparison.root, ready[0], wait=True):
+                pass  # another process has just ended one
+
+
+def _run(comparison: Comparison, job: Job, say: Callable[[str], None]) -> None:
+    settings = comparison.settings(job)
+    assert settings is not None
+    finished = sum(comparison.state(other) in ("done", "diverged") for other in comparison.jobs())
+    say(f"[{finished + 1}/{comparison.total}] {job}")
+    folder = job.folder(comparison.root)
+    try:
+        train_run(folder, settings)
+    except InterruptedRunError:
+        raise InterruptedRunError(f"{job} was stopped and saved; the same command goes on from there") from None
+    if state_of(folder) == "diverged":
+        say(f"    diverged: {(folder / 'diverged.txt').read_text().strip()}")
+        return
+    matrix = matrix_of(folder)
+    figures = ((pair, value_at(matrix, pair)) for pair in comparison.row(job.row).tuned_by)
+    say("    " + ", ".join(f"{100 * v:.1f} ({q:g} → {g:g})" for (q, g), v in figures if v is not None))

@@ -1,0 +1,77 @@
+"""Fair play: what each row was given."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+
+from prunnet.experiments.comparison import tuning_score
+from prunnet.experiments.results import RowResult
+from prunnet.experiments.runs import matrix_of, training_seconds
+from prunnet.experiments.tables import NOTHING, Table
+from prunnet.training import resolve
+from prunnet.training.checkpoint import latest_checkpoint
+from prunnet.training.config import read_yaml
+from prunnet.training.records import read_records
+
+NOTE = (
+    "Every row has the same network, images, epochs and choice of learning rates. In brackets: what each rate scored "
+    "with the tuning seed, the mean of the pairs a row is tuned by; rates are chosen on the queries that the table "
+    "reports, with a seed that it does not. Seconds: training steps alone, mean over seeds, on the machine as busy as "
+    "it was."
+)
+HEADING = ("", "epochs", "images seen", "passes per step", "parameters trained", "lr (tried)", "seconds", "also gets")
+_STATES = ("momentum_buffer", "exp_avg")  # one of the optimiser's per parameter that was updated
+
+
+def fair_play(results: Sequence[RowResult]) -> Table:
+    """A line per row: budget, learning rates, time, and what it alone gets."""
+    return Table(HEADING, [_line(result) for result in results])
+
+
+def _line(result: RowResult) -> list[str]:
+    folder = next(iter(result.runs.values()))
+    config = resolve(read_yaml(folder / "config.yaml"))
+    steps = [row for row in read_records(folder) if "loss" in row]
+    passes = f"{len(steps[-1]['loss'])}" if steps else NOTHING
+    seconds = mean(training_seconds(run, config.batch_size) for run in result.runs.values())
+    return [
+        result.label,
+        f"{config.epochs}",
+        f"{len(steps) * config.batch_size:,}",
+        passes,
+        _parameters(folder),
+        _rates(result),
+        f"{seconds:.0f}",
+        "; ".join(filter(None, (result.row.gets, _failures(result)))) or NOTHING,
+    ]
+
+
+def _parameters(folder: Path) -> str:
+    """Counted in the optimiser's state of the last checkpoint, so frozen ones are left out."""
+    from safetensors import safe_open
+
+    checkpoint = latest_checkpoint(folder / "checkpoint")
+    if checkpoint is None:
+        return NOTHING
+    total = 0
+    with safe_open(checkpoint / "state.safetensors", "pt") as file:
+        for name in file.keys():  # noqa: SIM118 - it is no mapping
+            if name.startswith("optimiser.") and name.rpartition(".")[2] in _STATES:
+                size = 1
+                for side in file.get_slice(name).get_shape():
+                    size *= side
+                total += size
+    return f"{total:,}"
+
+
+def _rates(result: RowResult) -> str:
+    """`0.1 (0.03: 35.0, 0.1: 36.0, 0.3: diverged)`: the mean of the pairs tuned by, on the tuning seed."""
+    tried = [
+        f"{rate:g}: " + ("diverged" if folder is None else f"{100 * tuning_score(matrix_of(folder), result.row):.1f}")
+        for rate, folder in result.tried.items()
+    ]
+    return f"{result.rate:g} ({', '.join(tried) or 'not tuned here'})"
+
+
+def _failures(result: RowResult) -> str:
+    return f"diverged with seed {', '.join(map(str, result.diverged))}" if result.diverged else ""

@@ -1,0 +1,138 @@
+"""The paper's figures from the runs of a suite, each as png and svg. Drawn without pyplot, so no global state."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+from prunnet._files import write_atomically
+from prunnet.experiments.paper import Pair
+from prunnet.experiments.results import RowResult
+from prunnet.experiments.suites import Suite
+from prunnet.experiments.tables import column_name
+from prunnet.training.records import read_records
+
+AT_ONCE = 3  # panels side by side
+PASSES = {
+    "loss": "loss of each pass",
+    "norm": "gradient norm of each pass",
+    "cosine": "cosine of the dense gradient and each subnetwork's",
+}
+
+
+def save_figure(figure: Any, folder: Path, name: str) -> None:
+    """As `name`.png and `name`.svg."""
+    for suffix in ("png", "svg"):
+        with write_atomically(folder / f"{name}.{suffix}") as temporary:
+            figure.savefig(temporary, format=suffix, dpi=150)
+
+
+def panels(count: int, *, width: float = 4.6, height: float = 3.4) -> tuple[Any, list[Any]]:
+    """A figure with `count` axes."""
+    from matplotlib.figure import Figure
+
+    columns = min(count, AT_ONCE)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
+    for one in axes:
+        one.grid(alpha=0.3)
+        one.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def legend_below(figure: Any, axes: Any, count: int) -> None:
+    """One legend for all panels, so that none is covered."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(count, 4), frameon=False)
+
+
+def capacity_curve(results: Sequence[RowResult], folder: Path) -> None:
+    """Self-test, and cross-test against the dense gallery, over capacity (Figure 4a)."""
+    figure, axes = panels(2)
+    tests: tuple[tuple[str, Callable[[float], Pair]], ...] = (
+        ("self-test", lambda capacity: (capacity, capacity)),
+        ("cross-test, gallery by the dense network", lambda capacity: (capacity, 1.0)),
+    )
+    for one, (title, pair) in zip(axes, tests, strict=True):
+        for number, result in enumerate(results):
+            capacities = sorted({model.capacity for model in result.matrices[0].models})
+            found = [(100 * c, result.values(pair(c))) for c in capacities if result.values(pair(c))]
+            if len(found) > 1:
+                _line(one, [x for x, _ in found], [values for _, values in found], result.label, number)
+        one.set(title=title, xlabel="capacity (%)", ylabel=f"{results[0].matrices[0].metric} (%)")
+    legend_below(figure, axes[0], len(results))
+    save_figure(figure, folder, "capacity")
+
+
+def _line(axes: Any, x: Sequence[float], values: Sequence[Sequence[float]], label: str, number: int) -> None:
+    means, spread = [mean(v) for v in values], [stdev(v) if len(v) > 1 else 0.0 for v in values]
+    axes.errorbar(x, means, spread, capsize=2, **line_style(number, label))
+
+
+def line_style(number: int, label: str) -> dict[str, Any]:
+    """Told apart beyond the ten colours there are."""
+    return {"color": f"C{number % 10}", "marker": "os^DvPX"[number % 7], "label": label}
+
+
+def conflicts(results: Sequence[RowResult], folder: Path) -> None:
+    """Conflicting pairs of gradients in the first convolution over training (Figure 4b)."""
+    found = {result.label: _series(result, "first_layer_conflicts") for result in results}
+    found = {label: series for label, series in found.items() if series}
+    if not found:
+        return
+    figure, (axes,) = panels(1, width=7)
+    for number, (label, series) in enumerate(found.items()):
+        steps, values = zip(*series, strict=True)
+        axes.plot(steps, smooth(values), linewidth=1.2, markevery=0.1, **line_style(number, label))
+    axes.set(xlabel="step", title="conflicting gradient pairs in the first convolution")
+    legend_below(figure, axes, len(found))
+    save_figure(figure, folder, "conflicts")
+
+
+def passes(results: Sequence[RowResult], folder: Path, key: str) -> None:
+    """A panel per row with a line per pass: losses, gradient norms, or cosines to the dense gradient."""
+    found = {result.label: _series(result, key) for result in results}
+    found = {label: series for label, series in found.items() if series}
+    if not found:
+        return
+    figure, axes = panels(len(found))
+    for one, (label, series) in zip(axes, found.items(), strict=True):
+        for name in series[0][1]:
+            steps, values = zip(*((step, row[name]) for step, row in series), strict=True)
+            one.plot(steps, smooth(values), linewidth=1.2, label=name)
+        one.set(title=label, xlabel="step", ylabel=key)
+        one.legend(frameon=False, fontsize="small", title="capacity")
+    figure.suptitle(PASSES[key])
+    save_figure(figure, folder, key)
+
+
+def _series(result: RowResult, key: str) -> list[tuple[int, Any]]:
+    """Step and value of the first seed's run."""
+    rows = read_records(next(iter(result.runs.values())))
+    return [(row["step"], row[key]) for row in rows if row.get(key) is not None and row[key] != {}]
+
+
+def smooth(values: Sequence[float]) -> Any:
+    """The mean of the last steps, a fiftieth of the run."""
+    sums = np.cumsum(np.insert(np.asarray(values, dtype=np.float64), 0, 0.0))
+    end = np.arange(1, len(values) + 1)
+    start = np.maximum(0, end - max(1, len(values) // 50))
+    return (sums[end] - sums[start]) / (end - start)
+
+
+def sweep(suite: Suite, results: Sequence[RowResult], folder: Path) -> None:
+    """The suite's columns over what its rows vary: N, or α."""
+    if suite.axis is None:
+        return
+    label, positions = suite.axis
+    figure, axes = panels(2)
+    chosen = ([pair for pair in suite.columns if pair[0] == pair[1]], [p for p in suite.columns if p[0] != p[1]])
+    for one, pairs, title in zip(axes, chosen, ("self-test", "cross-test"), strict=True):
+        for number, pair in enumerate(pairs):
+            found = [(positions[result.name], result.values(pair)) for result in results if result.values(pair)]
+            _line(one, [x for x, _ in found], [values for _, values in found], column_name(pair), number)
+        one.set(title=title, xlabel=label, ylabel=f"{results[0].matrices[0].metric} (%)")
+        one.legend(frameon=False, fontsize="small")
+    save_figure(figure, folder, suite.name)

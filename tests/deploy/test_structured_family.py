@@ -1,0 +1,225 @@
+"""A family whose members drop whole filters: trained masked, deployed physically smaller, equal all along."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import prunnet
+from prunnet.deploy import export, load_subnetwork, prune, save_subnetwork, structured_subnetwork
+from prunnet.errors import CapacityError, FamilyError, MissingExtraError, ModuleError, PrunNetError
+from prunnet.methods import FixedCapacities, PrunNet, PrunNetOptions
+from prunnet.network.structured_cost import StructuredCostProfile
+
+from .conftest import BACKBONES, make_network, random_images
+
+CAPACITIES = (0.8, 0.5, 0.4)
+IMAGES = random_images(4)
+pytestmark = pytest.mark.filterwarnings("ignore::prunnet.NotAdaptedWarning")
+
+
+def train_a_little(net: prunnet.PrunableNetwork, steps: int = 2) -> prunnet.PrunableNetwork:
+    method = PrunNet(net, 3, PrunNetOptions(capacities=FixedCapacities(CAPACITIES), shared="mean")).train()
+    optimiser = torch.optim.SGD(method.parameters(), lr=0.05, momentum=0.9)
+    for step in range(steps):
+        method.begin(step)
+        method.backward(random_images(6, seed=step), torch.tensor([0, 1, 2, 0, 1, 2]))
+        method.finish()
+        optimiser.step()
+        optimiser.zero_grad()
+    net.capacities = CAPACITIES
+    return net.eval()
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+@torch.no_grad()
+def test_pass_subnetwork_and_smaller_network_agree_after_training(name: str) -> None:
+    with torch.enable_grad():
+        net = train_a_little(make_network(name, structured=True))
+    prunnet.adapt_batchnorm(net, [random_images(16, seed=9)], capacities=CAPACITIES)
+    for capacity in CAPACITIES:
+        expected = net(IMAGES, capacity)
+        masked, smaller = net.subnetwork(capacity), structured_subnetwork(net, capacity)
+        torch.testing.assert_close(masked(IMAGES), expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(smaller(IMAGES), expected, rtol=0, atol=1e-5)
+        assert smaller.adapted and smaller.capacity == capacity
+        left = sum(p.numel() for p in smaller.backbone.parameters())
+        assert left == prunnet.cost(net, capacity).backbone_parameters
+        assert left <= capacity * sum(p.numel() for p in net.backbone.parameters())
+        masks = net.masks(capacity)
+        dropped = sum(int(mask.numel() - mask.sum()) for mask in masks.values())
+        assert dropped == sum(p.numel() for p in net.backbone.parameters()) - left
+    assert (net(IMAGES, CAPACITIES[-1]) - net(IMAGES)).abs().max() > 1e-3
+
+
+def test_the_member_drops_what_the_view_of_the_same_scores_drops() -> None:
+    family, plain = make_network("mobilenetv2", structured=True), make_network("mobilenetv2")
+    plain.load_state_dict(family.state_dict())
+    for capacity in (0.7, 0.4):
+        member, view = structured_subnetwork(family, capacity), structured_subnetwork(plain, capacity)
+        assert all(torch.equal(t, view.state_dict()[name]) for name, t in member.state_dict().items())
+
+
+FAMILIES = {name: make_network(name, structured=True) for name in ("resnet18", "mobilenetv2", "vit")}
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+@settings(max_examples=15, deadline=None)
+@given(capacities=st.tuples(st.floats(0.4, 1), st.floats(0.4, 1)))
+def test_members_are_nested_and_one_is_everything(name: str, capacities: tuple[float, float]) -> None:
+    net = FAMILIES[name]
+    small, large = (net.masks(capacity) for capacity in sorted(capacities))
+    for weight in small:
+        assert small[weight].shape == net.backbone.get_parameter(weight).shape
+        assert not (small[weight] & ~large[weight]).any()
+    assert all(mask.all() for mask in net.masks(1.0).values())
+    assert set(net.scores) <= set(small)
+
+
+def test_masks_follow_the_scores_and_name_the_layer_that_diverged() -> None:
+    net = make_network("branches", structured=True)
+    before = net.masks(0.5)
+    assert net.masks(0.5) is before
+    with torch.no_grad():
+        net.scores["stem.weight"].copy_(net.scores["stem.weight"].flip(0))
+    assert not torch.equal(net.masks(0.5)["norm.bias"], before["norm.bias"])
+    with torch.no_grad():
+        net.scores["hidden.weight"][0] = torch.nan
+    with pytest.raises(PrunNetError, match=r"the scores of hidden.weight contain NaN"):
+        net.masks(0.5)
+
+
+class Masked(torch.autograd.Function):
+    """w·r(s) forwards; E·r(s) for the weight and w·E·r(s) for the score backwards (Eq. 2)."""
+
+    @staticmethod
+    def forward(context, weight, _importance, mask):
+        context.save_for_backward(weight, mask)
+        return weight * mask
+
+    @staticmethod
+    def backward(context, gradient):
+        weight, mask = context.saved_tensors
+        return gradient * mask, gradient * weight * mask, None
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenetv2", "vit"])
+def test_gradients_are_those_of_a_straight_through_layer(name: str) -> None:
+    """Of a single subnetwork's pass: weights and scores by Eq. 2, norms and biases through the mask."""
+    from torch.func import functional_call
+
+    capacity, labels = 0.5, torch.tensor([0, 1, 2, 0])
+    net = make_network(name, structured=True)
+    method = PrunNet(net, 3, PrunNetOptions(capacities=FixedCapacities((capacity,)), shared="integrated")).eval()
+    method.begin(0)
+    method.backward(IMAGES, labels)
+
+    masks, effective, importances = net.masks(capacity), {}, {}
+    for parameter in masks:
+        weight = net.backbone.get_parameter(parameter)
+        if parameter in net.scores:
+            importances[parameter] = net.scores[parameter].abs()
+            effective[parameter] = Masked.apply(weight, importances[parameter], masks[parameter])
+        else:
+            effective[parameter] = weight * masks[parameter]
+    features = functional_call(net.backbone, effective, (IMAGES,))
+    method.loss(net.head(features), labels).backward()
+    for weight, rows in method._stack.layers.items():
+        torch.testing.assert_close(rows[1], net.backbone.get_parameter(weight).grad)
+        scored = rows[1] * net.backbone.get_parameter(weight).detach() * net.scores[weight].detach().sign()
+        torch.testing.assert_close(scored, net.scores[weight].grad)
+    for shared, rows in method._shared_stack.layers.items():
+        expected = (
+            method.network.get_parameter(shared) if not shared.startswith("loss") else method.get_parameter(shared)
+        )
+        torch.testing.assert_close(rows[1], expected.grad)
+
+
+def test_a_dropped_filter_leaves_no_constant_in_a_training_pass() -> None:
+    net = make_network("resnet18", structured=True).train()
+    seen: dict[str, Tensor] = {}
+    norm = net.backbone.layer1[0].bn1
+    hook = norm.register_forward_hook(lambda _module, _inputs, output: seen.update(output=output.detach()))
+    net(IMAGES, 0.4)
+    hook.remove()
+    dropped = ~net.masks(0.4)["layer1.0.bn1.bias"]
+    assert dropped.any() and norm.bias[dropped].abs().min() > 0
+    assert not seen["output"][:, dropped].any() and seen["output"][:, ~dropped].any()
+
+
+def test_a_structured_family_comes_back_from_its_folder(tmp_path) -> None:
+    net = make_network("resnet18", structured=True)
+    prunnet.adapt_batchnorm(net, [random_images(16)], capacities=CAPACITIES)
+    prunnet.save(net, tmp_path / "family")
+    again = prunnet.load(tmp_path / "family")
+    assert again.structured
+    with torch.no_grad():
+        torch.testing.assert_close(again(IMAGES, 0.5), net(IMAGES, 0.5))
+    assert "structured subnetworks" in (tmp_path / "family" / "README.md").read_text()
+
+
+@torch.no_grad()
+def test_pruning_and_exporting_a_member_gives_the_smaller_network(tmp_path) -> None:
+    net = make_network("resnet18", structured=True)
+    with pytest.raises(CapacityError, match=r"the 50 % subnetwork has no batch-norm statistics"):
+        prune(net, capacity=0.5)
+    prunnet.adapt_batchnorm(net, [random_images(16)], capacities=(0.5,))
+    member, expected = prune(net, capacity=0.5), net(IMAGES, 0.5)
+    assert sum(p.numel() for p in member.parameters()) == prunnet.cost(net, 0.5).parameters
+    torch.testing.assert_close(load_subnetwork(save_subnetwork(member, tmp_path / "member"))(IMAGES), expected)
+    torch.testing.assert_close(export(member, tmp_path / "member.pt2")(IMAGES), expected, rtol=0, atol=1e-4)
+
+
+def test_costs_and_budgets_are_those_of_the_smaller_network() -> None:
+    net = make_network("resnet18", structured=True)
+    half = prunnet.cost(net, 0.5)
+    profile = StructuredCostProfile(net)
+    assert half.bytes == profile.bytes_of(net.structure.width_for(0.5))
+    found = prunnet.capacity_for(net, max_bytes=half.bytes, max_macs=half.macs)
+    assert prunnet.cost(net, found).bytes == half.bytes and prunnet.cost(net, found).macs == half.macs
+    assert prune(net, max_bytes=half.bytes, loader=[random_images(8)]).capacity == found <= 0.5
+    assert prunnet.cost(net, 1.0).parameters == sum(
+        p.numel() for p in [*net.backbone.parameters(), *net.head.parameters()]
+    )
+    with pytest.raises(CapacityError, match="no structured subnetwork fits"):
+        prunnet.capacity_for(net, max_bytes=100)
+
+
+def test_what_a_structured_family_cannot_do_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = make_network("branches", structured=True)
+    with pytest.raises(FamilyError, match="a structured family is not packed"):
+        prunnet.pack(net, tmp_path / "family.prun", loader=[random_images(8)])
+    with pytest.raises(CapacityError, match="the narrowest has"):
+        net.subnetwork(0.001)
+    with pytest.raises(PrunNetError, match="score_maps ranks single connections"):
+        PrunNet(net, 3, PrunNetOptions(score_maps=True))
+    with pytest.raises(ModuleError, match="no channels that could be removed"):
+        prunnet.convert(net.backbone, 16, ["out"], preprocessing=net.preprocessing, structured=True)
+    monkeypatch.setitem(__import__("sys").modules, "torch_pruning", None)
+    with pytest.raises(MissingExtraError, match=r"prunnet\[structured\]"):
+        make_network("branches", structured=True)
+
+
+def test_a_run_trains_a_structured_family(tmp_path) -> None:
+    options = {"in_chans": 1, "channels": [16, 16, 32, 32], "layers": [1, 1, 1, 1]}
+    run = prunnet.train(
+        "resnet18",
+        "glyphs",
+        out=tmp_path / "run",
+        quiet=True,
+        structured=True,
+        backbone_options=options,
+        input_size=(1, 32, 32),
+        embedding_dim=16,
+        capacities=(0.6, 0.4),
+        epochs=1,
+        batch_size=16,
+        adapt_batches=2,
+        data_options={"classes": 12, "images_per_class": 8},
+    )
+    net = prunnet.load(run.folder / "model")
+    assert net.structured and run.matrix.values.shape == (3, 3)
+    images = torch.randn(4, 1, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(structured_subnetwork(net, 0.4)(images), net(images, 0.4), rtol=0, atol=1e-5)

@@ -1,0 +1,196 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from prunnet.errors import PrunNetError
+from prunnet.experiments import SuiteError, compare
+from prunnet.experiments.comparison import Comparison, run_all, tuning_score
+from prunnet.experiments.results import gather
+from prunnet.experiments.runs import Job, locked, matrix_of, state_of
+from prunnet.training.config import read_yaml
+from prunnet.training.trainer import Trainer
+
+from .conftest import RATES, ROWS, SEEDS, SUITE, TINY, only
+
+
+def jobs_named(said: list[str]) -> list[str]:
+    return [match[1] for line in said if (match := re.match(r"\[\d+/\d+\] (.+)", line))]
+
+
+def test_every_run_is_made_once_in_an_order_that_can_work(finished: tuple[Path, list[str]]) -> None:
+    out, said = finished
+    made = jobs_named(said)
+    assert len(made) == len(set(made)) == 12  # three rows, two rates and two seeds each
+    tuned = {job.rsplit(" ", 1)[0] for job in made[:6]}
+    assert tuned == {f"{name} lr {rate:g} seed" for name in ROWS for rate in RATES}
+    assert all(job.endswith(" 0") for job in made[6:9]) and all(job.endswith(" 1") for job in made[9:])
+    assert state_of(out / "added" / "lr-0.03" / "seed-100") == "done"
+
+
+def test_the_best_rate_of_the_tuning_seed_is_used(finished: tuple[Path, list[str]]) -> None:
+    out, _ = finished
+    for name, row in ROWS.items():
+        scores = {rate: tuning_score(matrix_of(Job(name, rate, 100).folder(out)), row) for rate in RATES}
+        best = max(scores, key=scores.__getitem__)
+        other = next(rate for rate in RATES if rate != best)
+        assert all(state_of(Job(name, best, seed).folder(out)) == "done" for seed in SEEDS)
+        assert not any(Job(name, other, seed).folder(out).exists() for seed in SEEDS)
+
+
+def test_an_added_row_stands_on_the_run_of_the_same_seed(finished: tuple[Path, list[str]]) -> None:
+    out, _ = finished
+    for run in out.glob("added/*/seed-*"):
+        old = Path(read_yaml(run / "config.yaml")["old"])
+        assert old.name == run.name and old.parent.parent == out / "prunnet-paper"
+
+
+def test_what_is_finished_is_not_run_again(finished: tuple[Path, list[str]]) -> None:
+    said: list[str] = []
+    run_all(Comparison(SUITE, finished[0], TINY, SEEDS, RATES), said.append)
+    assert said == []
+    compare(SUITE, out=finished[0], rates=RATES, seeds=SEEDS, say=said.append, dry_run=True, **TINY)
+    assert "2/2 rates tried" in said[-1] and "2/2 seeds" in said[-1] and "needs prunnet-paper" in said[-1]
+    assert said[-1].endswith("0 runs left")
+    compare(SUITE, out=finished[0], rates=RATES, seeds=(0, 1, 2), say=said.append, dry_run=True, **TINY)
+    assert "3 runs left, about" in said[-1]
+
+
+def test_suites_share_the_runs_of_their_rows(finished: tuple[Path, list[str]]) -> None:
+    said: list[str] = []
+    folder = compare(only("prunnet-paper"), out=finished[0], rates=RATES, seeds=SEEDS, say=said.append, **TINY)
+    assert jobs_named(said) == [] and (folder / "table.md").is_file() and folder.name == "part"
+
+
+def test_a_run_of_another_configuration_is_refused(finished: tuple[Path, list[str]]) -> None:
+    with pytest.raises(SuiteError, match=r"seed-100 was trained with epochs=1, but epochs=2 is wanted"):
+        compare(SUITE, out=finished[0], rates=RATES, seeds=SEEDS, **{**TINY, "epochs": 2})
+    with pytest.raises(SuiteError, match="data_options="):
+        compare(SUITE, out=finished[0], rates=RATES, seeds=SEEDS, report_only=True, **{**TINY, "data_options": {}})
+    elsewhere = {**TINY, "workers": 3, "root": "elsewhere"}
+    compare(SUITE, out=finished[0], rates=RATES, seeds=SEEDS, dry_run=True, say=len, **elsewhere)
+
+
+def test_another_old_run_is_refused(finished: tuple[Path, list[str]], tmp_path) -> None:
+    out, _ = finished
+    (tmp_path / "prunnet-paper").symlink_to(out / "prunnet-paper")
+    for run in out.glob("added/*/seed-*"):
+        copy = tmp_path / run.relative_to(out)
+        (copy / "evaluation").mkdir(parents=True)
+        (copy / "evaluation" / "matrix.json").write_bytes((run / "evaluation" / "matrix.json").read_bytes())
+        config = read_yaml(run / "config.yaml")
+        (copy / "config.yaml").write_text(yaml.safe_dump({**config, "old": "runs/prunnet-paper/lr-9/seed-0"}))
+    with pytest.raises(SuiteError, match=r"trained with old='prunnet-paper/lr-9/seed-0', but old='prunnet-paper/lr-0"):
+        compare(only("added"), out=tmp_path, rates=RATES, seeds=SEEDS, dry_run=True, **TINY)
+
+
+def test_an_interrupted_run_is_resumed(finished: tuple[Path, list[str]], tmp_path, monkeypatch) -> None:
+    original = Trainer._optimise
+
+    def stop_at_third(self: Trainer, batch):
+        if self.step == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, batch)
+
+    comparison = Comparison(only("prunnet-paper"), tmp_path, TINY, seeds=(100,), rates=(0.03,))
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_optimise", stop_at_third)
+        with pytest.raises(PrunNetError, match="seed 100 was stopped and saved"):
+            run_all(comparison, len)
+    job = Job("prunnet-paper", 0.03, 100)
+    assert state_of(job.folder(tmp_path)) == "started"
+    run_all(comparison, len)
+    whole, resumed = (load_file(job.folder(root) / "model" / "model.safetensors") for root in (finished[0], tmp_path))
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_rate_that_diverges_counts_as_worst(tmp_path) -> None:
+    said: list[str] = []
+    out = compare(only("prunnet-paper"), out=tmp_path, rates=(1e30, 0.03), seeds=(0,), say=said.append, **TINY)
+    assert any("diverged: step" in line for line in said)
+    assert jobs_named(said)[-1] == "prunnet-paper lr 0.03 seed 0"
+    assert re.search(r"0\.03 \(1e\+30: diverged, 0\.03: \d", (out / "table.md").read_text())
+    comparison = Comparison(only("prunnet-paper"), tmp_path, TINY, (0,), (1e30, 1e31))
+    run_all(comparison, said.append)
+    assert comparison.failed("prunnet-paper") and comparison.ready() == []
+    with pytest.raises(SuiteError, match="no finished run"):
+        gather(comparison)
+
+
+def test_rates_tuned_elsewhere(finished: tuple[Path, list[str]], tmp_path) -> None:
+    said: list[str] = []
+    elsewhere = Comparison(only("prunnet-paper"), tmp_path, {**TINY, "epochs": 2}, (5,), RATES, tuned_in=finished[0])
+    assert elsewhere.total == 1
+    run_all(elsewhere, said.append)
+    best = Comparison(SUITE, finished[0], TINY, SEEDS, RATES).best_rate("prunnet-paper")
+    assert jobs_named(said) == [f"prunnet-paper lr {best:g} seed 5"]
+    with pytest.raises(SuiteError, match="has not been tuned in"):
+        compare(only("prunnet-paper"), out=tmp_path, rates=(0.2, 0.4), tuned_in=finished[0], dry_run=True, **TINY)
+
+
+SCRIPT = textwrap.dedent(
+    """
+    import json, sys
+    from prunnet.experiments import Row, Suite, compare
+
+    out, settings = json.loads(sys.argv[1])
+    rows = {"a": Row({"capacities": (0.2,)}), "b": Row({"method": "bct", "capacities": (0.1,)}, old="a")}
+    suite = Suite("two", "Two", {"b": "B"}, ((1.0, 1.0),), reference="a", definitions=rows)
+    compare(suite, out=out, rates=(0.03,), seeds=(0, 1), **settings)
+    """
+)
+
+
+def test_two_processes_share_the_work(tmp_path) -> None:
+    command = [sys.executable, "-c", SCRIPT, json.dumps([str(tmp_path), TINY])]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate()[0].splitlines() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    made = jobs_named([line for lines in said for line in lines])
+    assert len(made) == len(set(made)) == 4
+    assert (tmp_path / "two" / "table.md").is_file()
+
+
+def test_a_lock_is_held_by_one_and_freed_by_death(tmp_path) -> None:
+    job = Job("a", 0.1, 0)
+    with locked(tmp_path, job) as first, locked(tmp_path, job) as second:
+        assert first and not second
+    holder = textwrap.dedent(
+        f"""
+        import os
+        from pathlib import Path
+        from prunnet.experiments.runs import Job, locked
+        with locked(Path({str(tmp_path)!r}), Job("a", 0.1, 0)) as mine:
+            assert mine
+            os.kill(os.getpid(), 9)
+        """
+    )
+    assert subprocess.run([sys.executable, "-c", holder]).returncode == -signal.SIGKILL
+    with locked(tmp_path, job) as again:
+        assert again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"suite": "table9"}, "there is no suite 'table9'; there are table1, "),
+        ({"suite": "table1", "preset": "imagenet"}, "there is no preset 'imagenet'"),
+        ({"suite": "table1", "rows": ["mine"]}, "table1 has no row 'mine'; its rows are independent, "),
+        ({"suite": "table1", "capacities": (0.5,)}, "capacities is what the rows of table1 are made of"),
+        ({"suite": "table1", "lr": 0.1}, "lr is what the rows"),
+        ({"suite": "table1", "epoch": 3}, "there is no setting 'epoch'"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_at_once(tmp_path, arguments, message: str) -> None:
+    with pytest.raises(PrunNetError, match=re.escape(message)):
+        compare(**arguments, out=tmp_path)
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prunnet.data import load
+from prunnet.experiments import SUITES, figures
+from prunnet.experiments.cost_figures import member_cost
+from prunnet.experiments.runs import saved_family
+from prunnet.experiments.tsne import CLASSES, few_classes
+from prunnet.network import cost
+
+from .test_tables import made_up
+
+
+def test_every_figure_is_drawn_twice(finished: tuple[Path, list[str]]) -> None:
+    folder = finished[0] / "tiny" / "figures"
+    names = {"capacity", "conflicts", "loss", "norm", "cosine", "cost", "tsne"}
+    assert {file.name for file in folder.iterdir()} == {f"{name}.{end}" for name in names for end in ("png", "svg")}
+    for name in names:
+        assert (folder / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+    drawing = (folder / "capacity.svg").read_text()
+    assert all(f"<!-- {label} -->" in drawing for label in ("PrunNet", "Separate", "Added"))
+    assert "<!-- Separate -->" not in (folder / "conflicts.svg").read_text()  # separate networks cannot conflict
+
+
+def test_a_sweep_has_a_point_per_row(tmp_path) -> None:
+    suite = SUITES["alpha"]
+    made = [made_up(name, np.full((2, 2, 3), 0.1 * place)) for place, name in enumerate(suite.rows, start=1)]
+    figures.sweep(suite, made, tmp_path)
+    assert (tmp_path / "alpha.png").is_file() and "<!-- 20 % → dense -->" in (tmp_path / "alpha.svg").read_text()
+    figures.sweep(SUITES["table1"], made, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_separate_networks_cost_what_they_are(finished: tuple[Path, list[str]]) -> None:
+    runs = {name: next(finished[0].glob(f"{name}/*/seed-0")) for name in ("separate", "prunnet-paper", "added")}
+    family, capacities = saved_family(runs["separate"])
+    assert capacities == [1.0, 0.5, 0.2]
+    costs = [member_cost(family, capacity) for capacity in capacities]
+    assert costs[0].macs > costs[1].macs > costs[2].macs and costs[0].bytes > costs[2].bytes
+    pruned, _ = saved_family(runs["prunnet-paper"])
+    assert member_cost(pruned, 0.2) == cost(pruned, 0.2) and costs[0].macs == cost(pruned, 1.0).macs
+    assert saved_family(runs["added"])[1] == [0.1]
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200))
+def test_smoothing_keeps_length_and_range(values: list[float]) -> None:
+    found = figures.smooth(values)
+    assert len(found) == len(values) and found[0] == pytest.approx(values[0])
+    assert min(values) - 1e-3 <= found.min() and found.max() <= max(values) + 1e-3
+
+
+def test_a_few_classes_of_many() -> None:
+    gallery = load("glyphs", classes=60, images_per_class=4, size=8).gallery
+    few = few_classes(gallery)
+    assert few.classes == CLASSES and set(few.labels) == set(range(CLASSES)) and len(few) == CLASSES * 3
+    assert few.label_names[0] == gallery.label_names[0] and few.label_names[-1] == gallery.label_names[-1]

@@ -1,0 +1,53 @@
+import pytest
+import torch
+
+from prunnet.experiments import ROWS, SUITES, paper
+from prunnet.experiments.suites import SMALL_BACKBONES
+from prunnet.network import create_backbone
+from prunnet.training import PRESETS, resolve
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_row_is_a_valid_configuration(name: str) -> None:
+    row = ROWS[name]
+    config = resolve(PRESETS["omniglot-small"], row.settings, {"old": "runs/a"} if row.old else {})
+    evaluated = {*(config.evaluate_capacities or (1.0, *config.capacities))}
+    assert all(row.old or capacity in evaluated for pair in row.tuned_by for capacity in pair)
+    assert row.old is None or row.old in ROWS
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+def test_every_suite_is_whole(suite) -> None:
+    assert set(suite.paper) <= set(suite.rows) <= set(ROWS)
+    assert {suite.reference_of(name) for name in suite.rows} <= set(suite.rows)
+    order = suite.order()
+    assert all(order.index(ROWS[name].old) < order.index(name) for name in order if ROWS[name].old)
+    for cells in suite.paper.values():
+        assert set(cells) & set(suite.columns)
+    if suite.axis:
+        assert set(suite.axis[1]) == set(suite.rows)
+
+
+def test_rows_with_the_same_settings_are_one_row() -> None:
+    named = {name: row for name, row in ROWS.items() if not name.startswith(("independent-", "sfsc-"))}
+    settings = [(row.old, *sorted((key, repr(value)) for key, value in row.settings.items())) for row in named.values()]
+    assert len(set(settings)) == len(settings)
+
+
+def test_the_papers_numbers_are_those_it_discusses() -> None:
+    found = {name: (cells[1.0, 1.0], cells[0.2, 0.2], cells.get((0.2, 1.0))) for name, cells in paper.TABLE1.items()}
+    assert found["prunnet-paper"] == (46.29, 45.63, 45.61)
+    assert found["sfsc"] == (44.47, 41.43, 43.00)
+    assert found["independent"] == (45.41, 41.77, None)
+    assert found["joint"] == (43.94, 41.86, 42.58)
+    assert found["bct-s-prunnet"] == (43.70, 43.57, 43.59)
+    assert paper.NEW_CAPACITY["prunnet-paper"][0.1, 1.0] == 44.67
+    assert paper.STRUCTURED["structured"][0.2, 0.2] == 41.58
+
+
+@pytest.mark.parametrize("name", SMALL_BACKBONES)
+def test_small_backbones_take_small_grey_images(name: str) -> None:
+    network = SMALL_BACKBONES[name]
+    backbone = create_backbone(network["backbone"], **network["backbone_options"]).eval()
+    with torch.no_grad():
+        assert backbone(torch.zeros(2, 1, 28, 28)).shape[0] == 2
