@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import prunnet
+from prunnet._torchvision import require_torchvision
 from prunnet.errors import CapacityError, ImageError, ModuleError
 
 from .conftest import HandWritten, images_for, torchvision_vit
@@ -236,6 +237,21 @@ class Returns(nn.Module):
 def test_a_module_that_cannot_be_converted_is_refused(module, arguments, message: str) -> None:
     with pytest.raises(ModuleError, match=message):
         prunnet.convert(module, **arguments)
+
+
+def test_layers_that_standardise_their_weights_are_refused_unless_left_out() -> None:
+    require_torchvision()
+    from timm.layers import ScaledStdConv2d, StdConv2d
+
+    backbone = nn.Sequential(StdConv2d(3, 8, 3), nn.Conv2d(8, 8, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with pytest.raises(ModuleError, match="0 is a StdConv2d, which standardises its weights"):
+        prunnet.convert(backbone, 4, preprocessing=prunnet.Preprocessing((3, 16, 16)))
+    assert list(prunnet.convert(backbone, 4, ["1"], preprocessing=prunnet.Preprocessing((3, 16, 16))).scores) == [
+        "1.weight"
+    ]
+    backbone[1] = ScaledStdConv2d(8, 8, 1)
+    with pytest.raises(ModuleError, match="1 is a ScaledStdConv2d"):
+        prunnet.convert(backbone, 4, ["1"], preprocessing=prunnet.Preprocessing((3, 16, 16)))
 
 
 def test_an_unknown_backbone_is_refused_with_the_nearest_names() -> None:

@@ -41,7 +41,7 @@ _OURS: dict[str, Any] = {
     "method": "prunnet", "capacities": FOUR, "evaluate_capacities": EVALUATED, "integrator": "conflict-aware",
     "alpha": 0.5, "rule": "algorithm", "granularity": "filter", "normalise_step": True, "shared": "dense",
     "loss": "cross-entropy", "distillation": 0.0, "frozen_scores": False, "frozen_weights": False, "score_maps": False,
-    "structured": False,
+    "structured": False, "score_lr": 1.0,
 }  # fmt: skip
 _PAPER: dict[str, Any] = {**_OURS, "normalise_step": False}
 _SUMMED = {"integrator": "sum", "shared": "integrated"}  # the sum of all losses, into all parameters
@@ -90,6 +90,8 @@ ROWS: dict[str, Row] = {
     "any-distilled": _ours(capacities="any", distillation=1.0),
     "any-shared": _ours(capacities="any", shared="mean"),
     "any-shared-distilled": _ours(capacities="any", shared="mean", distillation=1.0),
+    "prunnet-scores": _ours(shared="mean", score_lr=20.0),
+    "any-scores": _ours(capacities="any", shared="mean", score_lr=20.0),
     # the paper's methods
     "independent": _independent(),
     "joint": _paper(method="joint", **_WIDTHS),
@@ -213,7 +215,7 @@ _ALPHA = {
 }  # fmt: skip
 _TRAINING = (
     "dense", "prunnet", "prunnet-paper", "prunnet-released", "mean", "direct", "frozen-scores", "any", "any-mean",
-    "any-distilled", "any-shared", "any-shared-distilled",
+    "any-distilled", "any-shared", "any-shared-distilled", "prunnet-scores", "any-scores",
 )  # fmt: skip
 _BACKBONES = {
     f"{method}-{name}": f"{text}: {label}"

@@ -81,11 +81,11 @@ def prunable_parameters(backbone: nn.Module, prunable: Prunable | None = None) -
     candidates = {name: weight for name, weight in backbone.named_parameters() if name in layer_of}
     if not candidates:
         raise ModuleError(f"{type(backbone).__name__} has no Conv2d or Linear layer, so there is nothing to prune")
-    if prunable is None:
-        return candidates
     if isinstance(prunable, str):
         prunable = (prunable,)
-    if callable(prunable):
+    if prunable is None:
+        chosen = set(candidates)
+    elif callable(prunable):
         chosen = {name for name in candidates if prunable(*layer_of[name])}
     else:
         chosen = set()
@@ -100,6 +100,12 @@ def prunable_parameters(backbone: nn.Module, prunable: Prunable | None = None) -
         raise ModuleError(
             f"prunable admits none of the {len(candidates)} prunable layers, such as {next(iter(candidates))!r}"
         )
+    for layer_name, layer in (layer_of[name] for name in candidates if name in chosen):
+        if "StdConv2d" in type(layer).__name__:  # timm's StdConv2d, ScaledStdConv2d and their Same variants
+            raise ModuleError(
+                f"{layer_name} is a {type(layer).__name__}, which standardises its weights at every call: a pruned "
+                "connection would not stay zero; narrow prunable= to other layers, or take another backbone"
+            )
     return {name: weight for name, weight in candidates.items() if name in chosen}
 
 

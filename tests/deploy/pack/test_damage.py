@@ -91,7 +91,10 @@ def test_foreign_files_are_refused(packed) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "format version 2, this prunnet reads up to 1; upgrade"),
+        ({"version": 3}, "format version 3, this prunnet reads up to 2; upgrade"),
+        ({"version": 1}, "version: Input should be 2"),
+        ({"stepped": ["backbone.conv1.weight"]}, "has stepped layers, which float16 does not allow"),
+        ({"values": "int8", "stepped": ["elsewhere"]}, "stepped layers are not among its layers"),
         ({"format": "other"}, "format: Input should be 'prunnet-progressive'"),
         ({"family_id": 3}, "family_id"),
         ({"extra": 1}, "extra"),

@@ -83,7 +83,7 @@ def read(data: bytes, capacity: float) -> dict[str, np.ndarray]:
     text = data[44 : 44 + length]
     assert hashlib.sha256(text).digest() == data[12:44]
     header, at = json.loads(text), 44 + length
-    stepped = [n for n, s in header["layers"].items() if header["values"] == "int8" and prod(s[1:]) >= 32]
+    stepped = header["stepped"]
     whole = [name for name in header["layers"] if name not in stepped]
     bands = header["grid"].index(capacity) + 1
     tensors, layers, remaining = {}, {}, {}

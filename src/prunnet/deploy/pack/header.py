@@ -15,14 +15,14 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from prunnet.deploy.pack.coding import LEAST_BITS, TABLE
-from prunnet.deploy.pack.numbers import Values, takes_steps
+from prunnet.deploy.pack.numbers import Values
 from prunnet.deploy.pack.source import Ranges
 from prunnet.errors import CapacityError, FamilyError, PrunNetError
 from prunnet.network.capacity import check_capacities, format_capacity, kept_connections
 from prunnet.network.preprocessing import Preprocessing
 
 FORMAT: Final = "prunnet-progressive"
-VERSION: Final = 1
+VERSION: Final = 2  # 1, which nothing released ever wrote, did not list what is stepped
 MAGIC = b"\x89PRUN\r\n\x1a"  # as PNG's: a transfer as text, or with the eighth bit cut, spoils it
 DEFAULT_GRID = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SMALLEST = 0.01  # bounds the network that a file of a given length can claim
@@ -58,13 +58,14 @@ class Header(_Checked):
     """The JSON header. Tensors are named as in `Subnetwork`; their order is the order in the file."""
 
     format: Literal["prunnet-progressive"]
-    version: Literal[1]
+    version: Literal[2]
     family_id: str
     backbone: Recipe | None
     backbone_class: str
     embedding_dim: Size
     preprocessing: dict[str, Any]
     values: Values
+    stepped: tuple[str, ...]
     grid: tuple[float, ...]
     layers: Shapes
     statistics: Shapes
@@ -89,14 +90,13 @@ class Header(_Checked):
         """What `section` holds in half precision besides layers: statistics of a band, or all that is not pruned."""
         if section:
             return {**self.statistics, **{fine_of(n): s for n, s in self.statistics.items() if is_mean(n)}}
-        stepped = {name: shape for name, shape in self.layers.items() if takes_steps(shape, self.values)}
-        return {**self.rest, **{scales_of(name): shape[:1] for name, shape in stepped.items()}}
+        return {**self.rest, **{scales_of(name): self.layers[name][:1] for name in self.stepped}}
 
     def raw_sizes(self, section: int) -> tuple[int, int, int]:
         """Bytes of exponents, of tables and of low bytes with which `section` begins."""
         halves = self.half_shapes(section)
         values = sum(math.prod(shape) for shape in halves.values())
-        in_halves = [not takes_steps(shape, self.values) for shape in self.layers.values()]
+        in_halves = [name not in self.stepped for name in self.layers]
         if not section:
             return 2 * (len(halves) + sum(in_halves)), TABLE, values
         low = values + sum(compress(self.kept(section - 1), in_halves))
@@ -198,6 +198,10 @@ def _check(header: Header) -> None:
     Preprocessing(**header.preprocessing)
     if not header.layers or any(len(shape) < 2 for shape in header.layers.values()):
         raise FamilyError("it names no layers, or layers that are none")
+    if list(header.stepped) != [name for name in header.layers if name in header.stepped]:
+        raise FamilyError("its stepped layers are not among its layers, in their order")
+    if header.stepped and header.values != "int8":
+        raise FamilyError(f"it has stepped layers, which {header.values} does not allow")
     shapes = [*header.layers.items(), *header.statistics.items(), *header.rest.items()]
     if len({name for name, _ in shapes}) != len(shapes):
         raise FamilyError("it names a tensor twice")

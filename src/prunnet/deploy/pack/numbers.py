@@ -1,6 +1,7 @@
 """How values are written: half precision or eight bits, each as a coded byte and, for half precision, a raw one."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -14,15 +15,19 @@ Halves = NDArray[np.uint16]
 Values = Literal["float16", "int8"]
 
 _SMALL_FILTER = 32
+_SMALL_LAYER = 1 / 128  # of all connections
 _LARGEST = np.finfo(np.float32).max
 
 
-def takes_steps(shape: tuple[int, ...], values: Values) -> bool:
-    """Whether a layer is written in eight bits.
+def stepped_layers(shapes: Mapping[str, Sequence[int]], values: Values) -> tuple[str, ...]:
+    """The layers that are written in eight bits.
 
-    Small filters (a depthwise convolution, the stem) never are: they are few of the values and most of the error.
+    Small filters (a depthwise convolution) and small layers (the first ones) are not: they are few of the values and
+    most of the error.
     """
-    return values == "int8" and math.prod(shape[1:]) >= _SMALL_FILTER
+    least = _SMALL_LAYER * sum(map(math.prod, shapes.values()))
+    large = (n for n, s in shapes.items() if math.prod(s[1:]) >= _SMALL_FILTER and math.prod(s) >= least)
+    return tuple(large) if values == "int8" else ()
 
 
 def exponent_for(values: Floats, name: str) -> int:

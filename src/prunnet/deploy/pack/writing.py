@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from prunnet.deploy.pack.numbers import (
     filter_scales,
     in_steps,
     rounded,
-    takes_steps,
+    stepped_layers,
     to_halves,
     to_steps,
 )
@@ -77,12 +77,13 @@ def pack(
         )
 
     tensors = tensors_of(net, [f"backbone.{name}" for name in net.scores])
-    first, coded = _first_section(_arrays(tensors.rest), _arrays(tensors.layers), values)
+    stepped = stepped_layers(shapes_of(tensors.layers), values)
+    first, coded = _first_section(_arrays(tensors.rest), _arrays(tensors.layers), stepped)
     if loader is None:
         statistics = [known_statistics(net, capacity) or {} for capacity in capacities]
     else:
         batches = list(islice(loader, max_batches))
-        statistics = corrected_statistics(net, _rounded(tensors, values), capacities, batches)
+        statistics = corrected_statistics(net, _rounded(tensors, stepped), capacities, batches)
     sections = [first.finish()]
     for known, members in zip(statistics, _joining(net, capacities), strict=True):
         band = SectionWriter()
@@ -103,6 +104,7 @@ def pack(
         embedding_dim=net.head.embedding_dim,
         preprocessing=vars(net.preprocessing),
         values=values,
+        stepped=stepped,
         grid=capacities,
         layers=shapes_of(tensors.layers),
         statistics=shapes_of(tensors.statistics),
@@ -122,10 +124,10 @@ def pack(
 
 
 def _first_section(
-    rest: Mapping[str, Floats], layers: Mapping[str, Floats], values: Values
+    rest: Mapping[str, Floats], layers: Mapping[str, Floats], stepped: Collection[str]
 ) -> tuple[SectionWriter, dict[str, Coded]]:
     """The section of all that is not pruned, and every value of every layer as the bands will hold it."""
-    scales = {name: filter_scales(w) for name, w in layers.items() if takes_steps(w.shape, values)}
+    scales = {name: filter_scales(layers[name]) for name in stepped}
     exponents = {name: exponent_for(w, name) for name, w in layers.items() if name not in scales}
     first = SectionWriter()
     first.tensors({**rest, **{scales_of(name): scale for name, scale in scales.items()}})
@@ -136,12 +138,11 @@ def _first_section(
     }
 
 
-def _rounded(tensors: Tensors, values: Values) -> dict[str, Tensor]:
+def _rounded(tensors: Tensors, stepped: Collection[str]) -> dict[str, Tensor]:
     """Every tensor but the statistics as it will come back."""
     arrays = _arrays({**tensors.rest, **tensors.layers})
-    steps = {name for name, layer in tensors.layers.items() if takes_steps(layer.shape, values)}
     return {
-        name: torch.as_tensor(in_steps(array, name) if name in steps else rounded(array, name))
+        name: torch.as_tensor(in_steps(array, name) if name in stepped else rounded(array, name))
         for name, array in arrays.items()
     }
 
