@@ -5,10 +5,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.func import functional_call
 
 import prunnet
 from prunnet.deploy import export, load_subnetwork, prune, save_subnetwork, structured_subnetwork
 from prunnet.errors import CapacityError, FamilyError, MissingExtraError, ModuleError, PrunNetError
+from prunnet.gradients import Sum
 from prunnet.methods import FixedCapacities, PrunNet, PrunNetOptions
 from prunnet.network.structured_cost import StructuredCostProfile
 
@@ -90,50 +92,36 @@ def test_masks_follow_the_scores_and_name_the_layer_that_diverged() -> None:
         net.masks(0.5)
 
 
-class Masked(torch.autograd.Function):
-    """w·r(s) forwards; E·r(s) for the weight and w·E·r(s) for the score backwards (Eq. 2)."""
-
-    @staticmethod
-    def forward(context, weight, _importance, mask):
-        context.save_for_backward(weight, mask)
-        return weight * mask
-
-    @staticmethod
-    def backward(context, gradient):
-        weight, mask = context.saved_tensors
-        return gradient * mask, gradient * weight * mask, None
-
-
 @pytest.mark.parametrize("name", ["resnet18", "mobilenetv2", "vit"])
-def test_gradients_are_those_of_a_straight_through_layer(name: str) -> None:
-    """Of a single subnetwork's pass: weights and scores by Eq. 2, norms and biases through the mask."""
-    from torch.func import functional_call
-
+def test_gradients_of_a_pass_follow_equation_2_and_reach_norms_through_the_mask(name: str) -> None:
     capacity, labels = 0.5, torch.tensor([0, 1, 2, 0])
     net = make_network(name, structured=True)
-    method = PrunNet(net, 3, PrunNetOptions(capacities=FixedCapacities((capacity,)), shared="integrated")).eval()
+    options = PrunNetOptions(capacities=FixedCapacities((capacity,)), integrator=Sum(), shared="integrated")
+    method = PrunNet(net, 3, options).eval()
     method.begin(0)
     method.backward(IMAGES, labels)
+    rows = {n: r[1].clone() for stack in (method._stack, method._shared_stack) for n, r in stack.layers.items()}
+    method.finish()
+    found = {n: p.grad for n, p in net.scores.items()}
 
-    masks, effective, importances = net.masks(capacity), {}, {}
-    for parameter in masks:
-        weight = net.backbone.get_parameter(parameter)
-        if parameter in net.scores:
-            importances[parameter] = net.scores[parameter].abs()
-            effective[parameter] = Masked.apply(weight, importances[parameter], masks[parameter])
-        else:
-            effective[parameter] = weight * masks[parameter]
-    features = functional_call(net.backbone, effective, (IMAGES,))
-    method.loss(net.head(features), labels).backward()
-    for weight, rows in method._stack.layers.items():
-        torch.testing.assert_close(rows[1], net.backbone.get_parameter(weight).grad)
-        scored = rows[1] * net.backbone.get_parameter(weight).detach() * net.scores[weight].detach().sign()
-        torch.testing.assert_close(scored, net.scores[weight].grad)
-    for shared, rows in method._shared_stack.layers.items():
-        expected = (
-            method.network.get_parameter(shared) if not shared.startswith("loss") else method.get_parameter(shared)
-        )
-        torch.testing.assert_close(rows[1], expected.grad)
+    masks, dense = net.masks(capacity), {n: torch.ones_like(net.weights[n], dtype=torch.bool) for n in net.scores}
+    total = {n: torch.zeros_like(score) for n, score in net.scores.items()}
+    for kept in (dense, masks):
+        method.zero_grad()
+        effective = {n: (net.backbone.get_parameter(n) * kept[n]).detach().requires_grad_() for n in net.scores}
+        others = {n: net.backbone.get_parameter(n) * kept[n] for n in kept if n not in net.scores}
+        features = functional_call(net.backbone, {**effective, **others}, (IMAGES,))
+        method.loss(net.head(features), labels).backward()
+        for n, leaf in effective.items():
+            total[n] += leaf.grad * kept[n] * net.weights[n].detach() * net.scores[n].detach().sign()
+    for n, leaf in effective.items():
+        torch.testing.assert_close(rows[n], leaf.grad * masks[n])
+        torch.testing.assert_close(found[n], total[n])
+    for n in method.shared_parameters:
+        torch.testing.assert_close(rows[n], method.shared_parameters[n].grad)
+    dropped = {n: ~mask for n, mask in masks.items() if n not in net.scores}
+    assert any(mask.any() for mask in dropped.values())
+    assert not any(rows[f"backbone.{n}"][mask].any() for n, mask in dropped.items())
 
 
 def test_a_dropped_filter_leaves_no_constant_in_a_training_pass() -> None:

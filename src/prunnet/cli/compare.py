@@ -1,5 +1,6 @@
 """`prunnet compare`: the paper's tables and figures, one suite at a time."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +36,7 @@ def compare(
 
       prunnet compare table1 --preset omniglot-small --root omniglot/ --out runs/compare
       prunnet compare ablation --preset omniglot-small --root omniglot/ --out runs/compare --dry-run
+      prunnet compare edge-popup --data cifar10 --root cifar10/ --out runs/edge-popup --seeds 0,1,2,3,4 --set epochs=100
       prunnet compare training --preset omniglot --root omniglot/ --out runs/whole --tuned-in runs/compare --seeds 0
     """
     from rich.console import Console
@@ -52,11 +54,15 @@ def compare(
     if suite == "list":
         for found in SUITES.values():
             say(f"{found.name}: {found.title} ({', '.join(found.rows)})")
+        say("edge-popup: One-shot against iterative pruning of a random network (Appendix A)")
         return
     if out is None:
         raise PrunNetError("name the folder of the runs: --out runs/compare")
     given: dict[str, Any] = {"data": data, "root": root and str(root)}
     settings = merge_assignments({key: value for key, value in given.items() if value is not None}, set_ or [])
+    if suite == "edge-popup":
+        _study(settings, out, seeds, say)
+        return
     folder = run_comparison(
         suite,
         out=out,
@@ -73,6 +79,24 @@ def compare(
     if not dry_run:
         say((folder / "table.md").read_text())
         say(f"written to {folder}")
+
+
+def _study(settings: dict[str, Any], out: Path, seeds: str, say: Callable[[str], None]) -> None:
+    from dataclasses import fields
+
+    from prunnet.data import load
+    from prunnet.errors import PrunNetError
+    from prunnet.experiments.edge_popup import Study
+    from prunnet.experiments.edge_popup_report import run_study
+
+    data = load(settings.pop("data", "glyphs"), settings.pop("root", None), **settings.pop("data_options", {}))
+    size = settings.pop("size", None)
+    known = [field.name for field in fields(Study)]
+    if unknown := [name for name in settings if name not in known]:
+        raise PrunNetError(f"edge-popup has no setting {unknown[0]!r}; it has size, {', '.join(known)}")
+    folder = run_study(data, out, Study(**settings), [int(s) for s in _numbers(seeds, "--seeds")], say, size)
+    say((folder / "table.md").read_text())
+    say(f"written to {folder}")
 
 
 def _numbers(text: str, option: str) -> list[float]:

@@ -216,6 +216,6 @@ def test_mobilenet_comes_back(tmp_path) -> None:
 @pytest.mark.parametrize(
     "name", ["resnet18", "resnet50", "resnext50_32x4d", "mobilenetv2_100", "vit_small_patch16_224"]
 )
-@pytest.mark.parametrize(("values", "grid"), [("float16", DEFAULT_GRID), ("int8", (0.2, 1.0))])
-def test_the_papers_backbones_come_back(name, values, grid, tmp_path) -> None:
-    check_backbone(name, values, grid, tmp_path)
+@pytest.mark.parametrize("values", VALUES)
+def test_the_papers_backbones_come_back(name, values, tmp_path) -> None:
+    check_backbone(name, values, DEFAULT_GRID, tmp_path)

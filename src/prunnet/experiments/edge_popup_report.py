@@ -1,0 +1,98 @@
+"""Runs the edge-popup study seed by seed, and draws Figure 2 from what there is."""
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean, pstdev
+
+from prunnet._files import write_atomically
+from prunnet.data import RetrievalData
+from prunnet.experiments.edge_popup import STRATEGIES, Strategy, Study, classification_split, run_strategy
+from prunnet.network.capacity import format_capacity
+
+Accuracies = dict[tuple[str, int], dict[float, float]]
+"""Strategy and seed → capacity → accuracy."""
+
+
+def run_study(
+    data: RetrievalData,
+    out: Path,
+    study: Study,
+    seeds: Sequence[int],
+    say: Callable[[str], None] = print,
+    size: int | None = None,
+) -> Path:
+    """Every strategy with every seed that is not in `out` yet; returns the folder of table and figure."""
+    folder = out / "edge-popup"
+    found = read_results(folder / "results.csv")
+    wanted = set(study.capacities)
+    missing = [(s, seed) for seed in seeds for s in STRATEGIES if not wanted <= found.get((s, seed), {}).keys()]
+    split = classification_split(data, size) if missing else None
+    for number, (strategy, seed) in enumerate(missing, start=1):
+        assert split is not None
+        say(f"[{number}/{len(missing)}] {strategy}, seed {seed}")
+        found[strategy, seed] = dict(run_strategy(split, study, strategy, seed))
+        write_results(found, folder / "results.csv")
+    write_table(found, folder / "table.md")
+    draw(found, folder / "figures")
+    return folder
+
+
+def read_results(file: Path) -> Accuracies:
+    found: Accuracies = {}
+    if file.is_file():
+        with file.open(newline="") as lines:
+            for row in csv.DictReader(lines):
+                key = (row["strategy"], int(row["seed"]))
+                found.setdefault(key, {})[float(row["capacity"])] = float(row["accuracy"])
+    return found
+
+
+def write_results(found: Accuracies, file: Path) -> None:
+    with write_atomically(file) as temporary, temporary.open("w", newline="") as lines:
+        writer = csv.writer(lines)
+        writer.writerow(["strategy", "seed", "capacity", "accuracy"])
+        for (strategy, seed), accuracies in found.items():
+            writer.writerows([strategy, seed, f"{c:g}", f"{a:.5f}"] for c, a in accuracies.items())
+
+
+def spread(found: Accuracies, strategy: Strategy) -> dict[float, tuple[float, float]]:
+    """Mean and standard deviation of the accuracy (%) over seeds, by capacity."""
+    runs = [accuracies for (name, _), accuracies in found.items() if name == strategy]
+    by_capacity = {c: [100 * run[c] for run in runs if c in run] for c in sorted({c for run in runs for c in run})}
+    return {capacity: (mean(values), pstdev(values)) for capacity, values in by_capacity.items()}
+
+
+def write_table(found: Accuracies, file: Path) -> None:
+    capacities = sorted({c for accuracies in found.values() for c in accuracies}, reverse=True)
+    seeds = len({seed for _, seed in found})
+    lines = [
+        f"Accuracy (%), mean ± standard deviation over {seeds} seeds\n",
+        f"| pruning | {' | '.join(map(format_capacity, capacities))} |",
+        "|---|" + "---:|" * len(capacities),
+    ]
+    for strategy in STRATEGIES:
+        cells = spread(found, strategy)
+        shown = [f"{cells[c][0]:.1f} ± {cells[c][1]:.1f}" if c in cells else "–" for c in capacities]
+        lines.append(f"| {strategy} | {' | '.join(shown)} |")
+    with write_atomically(file) as temporary:
+        temporary.write_text("\n".join(lines) + "\n")
+
+
+def draw(found: Accuracies, folder: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for strategy in STRATEGIES:
+        cells = spread(found, strategy)
+        capacities = [100 * capacity for capacity in cells]
+        middle, half = [value for value, _ in cells.values()], [deviation for _, deviation in cells.values()]
+        axes.plot(capacities, middle, marker="o", label=strategy)
+        low, high = ([m + sign * h for m, h in zip(middle, half, strict=True)] for sign in (-1, 1))
+        axes.fill_between(capacities, low, high, alpha=0.2)
+    axes.set(xlabel="connections kept (%)", ylabel="accuracy (%)", title="edge-popup on Conv-8")
+    axes.legend(title="pruning")
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix in ("png", "svg"):
+        figure.savefig(folder / f"edge-popup.{suffix}", dpi=150)
