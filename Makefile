@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 HOW    := make PYTHON=/path/to/python $(MAKECMDGOALS)
 # Omniglot needs its data, and hours.
-BENCHMARKS := $(filter-out benchmarks/omniglot.py,$(wildcard benchmarks/[a-z]*.py))
+BENCHMARKS := $(wildcard benchmarks/[a-z]*.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types bench clean
