@@ -55,4 +55,4 @@ class Display:
 
     def say(self, text: str) -> None:
         """One line above the live display."""
-        self._console.print(text, markup=False, highlight=False)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
