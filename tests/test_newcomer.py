@@ -120,11 +120,16 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert last_line(prunnet(*TINY_RUN, "--out", inside)) == f"prunnet: {inside}: Not a directory"
 
 
+def interruptible(command: list[str], **options: Any) -> "subprocess.Popen[Any]":
+    """A process that heeds SIGINT, as in a terminal, even where these tests run in the background and ignore it."""
+    return subprocess.Popen(command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **options)
+
+
 def test_ctrl_c_while_training_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     terminal, its_end = pty.openpty()  # on a terminal progress is live, so that training is seen to have begun
     command = [sys.executable, "-m", "prunnet", "demo", "--quick", "--out", str(tmp_path / "demo")]
     environment = {**os.environ, "COLUMNS": "200", "TERM": "xterm"}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=its_end, env=environment) as demo:
+    with interruptible(command, stdout=subprocess.DEVNULL, stderr=its_end, env=environment) as demo:
         os.close(its_end)
         shown = b""
         while b"epoch 1/" not in shown:
@@ -154,7 +159,7 @@ def rest_of(terminal: int) -> bytes:
 def test_ctrl_c_in_another_stage_of_the_demo(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "prunnet", "demo", "--quick", "--out", str(tmp_path / "demo")]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as demo:
+    with interruptible(command, **pipes) as demo:
         assert demo.stdout is not None
         while not demo.stdout.readline().startswith("1  data"):
             pass
@@ -166,7 +171,7 @@ def test_ctrl_c_in_another_stage_of_the_demo(tmp_path: Path) -> None:
 
 def test_ctrl_c_in_any_command_ends_in_one_line() -> None:
     command = [sys.executable, "-X", "importtime", "-m", "prunnet", "bench", "resnet18", "--rounds", "9999"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as bench:
+    with interruptible(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as bench:
         assert bench.stderr is not None
         while bench.stderr.readline().split("|")[-1].strip() != "torch":  # by then the command is at work
             pass

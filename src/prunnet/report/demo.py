@@ -55,6 +55,7 @@ SETTINGS: Mapping[str, Any] = {
     "capacities": (0.8, 0.6, 0.4, 0.2),
     "evaluate_capacities": (1.0, 0.8, 0.6, 0.4, 0.2, NEVER_TRAINED, 0.1, 0.05),
     "shared": "mean",
+    "score_lr": 1.0,
     "distillation": 2.0,
     "epochs": 15,
     "lr": 0.2,

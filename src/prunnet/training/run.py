@@ -75,7 +75,11 @@ def train(
     if isinstance(network, PrunableNetwork):
         recipe = recipe_of(network.backbone) or {"name": type(network.backbone).__name__, "options": {}}
         given |= {"backbone": recipe["name"], "backbone_options": recipe["options"], "ranking": network.ranking}
-        given |= {"embedding_dim": network.head.embedding_dim, "input_size": network.preprocessing.input_size}
+        given |= {
+            "structured": network.structured,
+            "embedding_dim": network.head.embedding_dim,
+            "input_size": network.preprocessing.input_size,
+        }
     if isinstance(data, RetrievalData):
         given["data"] = data.name
     config = _resumed_config(folder, given) if resume else resolve(given)
