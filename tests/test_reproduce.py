@@ -28,7 +28,9 @@ def test_a_command_asks_for_its_data_and_nothing_else(command: str, tmp_path: Pa
     error = CliRunner().invoke(app, [verb, *arguments]).exception
     assert isinstance(error, PrunNetError)  # options and settings are read first, and would be a usage error
     root = arguments[arguments.index("--root") + 1]
-    missing = rf"{root}: no such folder; {Path(root).name} needs" if verb in ("train", "compare") else r"runs/gldv2 is no "
+    missing = (
+        rf"{root}: no such folder; {Path(root).name} needs" if verb in ("train", "compare") else r"runs/gldv2 is no "
+    )
     assert re.match(missing, str(error))
 
 
