@@ -60,7 +60,16 @@ def test_a_run_folder_gives_the_table_and_every_file(run: Path, photos: Path) ->
     assert "Recall@1 (%)" in output
     assert "13 %" in output
     folder = run / "evaluation"
-    names = {"matrix.csv", "matrix.json", "matrix.md", "matrix.tex", "matrix.png", "curve.png", "embeddings"}
+    names = {
+        "matrix.csv",
+        "matrix.json",
+        "matrix.npy",
+        "matrix.md",
+        "matrix.tex",
+        "matrix.png",
+        "curve.png",
+        "embeddings",
+    }
     assert {file.name for file in folder.iterdir()} == names
     matrix = CompatibilityMatrix.from_json(folder / "matrix.json")
     assert [model.capacity for model in matrix.models] == [1.0, 0.8, 0.13]

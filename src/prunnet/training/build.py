@@ -164,7 +164,9 @@ def _members(
 def _make_compatible(method: Method, old: OldRun, train: ImageSet) -> None:
     """Let the old classifier have a say in every loss of `method`."""
     classifier, classes = old.classifier_for(train)
-    if classifier.in_features != (wanted := method.family.subnetwork(1.0).head.embedding_dim):
+    family = method.family
+    wanted = family.embedding_dim if isinstance(family, Members) else family.subnetwork(1.0).head.embedding_dim
+    if classifier.in_features != wanted:
         raise ConfigError(f"old: its embeddings have {classifier.in_features} dimensions, those to train {wanted}")
     if isinstance(method, Independent):
         method.classifiers = nn.ModuleList(BackwardCompatible(loss, classifier, classes) for loss in method.classifiers)
