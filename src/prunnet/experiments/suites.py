@@ -91,7 +91,8 @@ ROWS: dict[str, Row] = {
     "any-shared": _ours(capacities="any", shared="mean"),
     "any-shared-distilled": _ours(capacities="any", shared="mean", distillation=1.0),
     "prunnet-scores": _ours(shared="mean", score_lr=20.0),
-    "any-scores": _ours(capacities="any", shared="mean", score_lr=20.0),
+    "any-scores": _ours(capacities="any", score_lr=20.0),
+    "any-shared-scores": _ours(capacities="any", shared="mean", score_lr=20.0),
     # the paper's methods
     "independent": _independent(),
     "joint": _paper(method="joint", **_WIDTHS),
@@ -216,6 +217,7 @@ _ALPHA = {
 _TRAINING = (
     "dense", "prunnet", "prunnet-paper", "prunnet-released", "mean", "direct", "frozen-scores", "any", "any-mean",
     "any-distilled", "any-shared", "any-shared-distilled", "prunnet-scores", "any-scores",
+    "any-shared-scores",
 )  # fmt: skip
 _BACKBONES = {
     f"{method}-{name}": f"{text}: {label}"
