@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from prunnet.errors import PrunNetError
 from prunnet.network import Members, PrunableNetwork, load_family
@@ -97,6 +98,18 @@ def test_a_new_generation_is_measured_against_the_old_one(glyphs, old: Path, tmp
         *(("new", capacity) for capacity in (1.0, 0.5, 0.2)),
         *(("old", capacity) for capacity in (1.0, 0.5, 0.2)),
     ]
+    alone = train(None, glyphs, out=tmp_path / "alone", quiet=True, **{**SETTING, "seed": 1})
+    # without BCT the new space means nothing to the old classifier
+    assert old_loss(run.network, old, glyphs) < old_loss(alone.network, old, glyphs)
+
+
+@torch.no_grad()
+def old_loss(family: Any, old: Path, data: Any) -> float:
+    """Cross-entropy of the old classifier on training images as the new dense network embeds them."""
+    classifier, classes = OldRun.load(old).classifier_for(data.train)
+    images = family.preprocessing.batch([data.train.image(i) for i in range(len(data.train))])
+    embeddings = family.subnetwork(1.0)(images, normalise=False)
+    return float(F.cross_entropy(classifier(embeddings), torch.tensor(classes)[data.train.labels]))
 
 
 def test_settings_that_make_no_sense_are_refused(glyphs, old: Path, tmp_path) -> None:

@@ -100,9 +100,9 @@ class PrunNet(Method):
         self.drawn = self.options.capacities.draw(self._generator)
         self._masks = self.network.masks_at(self.drawn)
         passes = len(self.drawn) + 1
-        self._stack = _reuse(self._stack, passes, self.network.weights)
+        self._stack = GradientStack.reuse(self._stack, passes, self.network.weights)
         rows = passes if self.options.shared == "integrated" else 1
-        self._shared_stack = _reuse(self._shared_stack, rows, self.shared_parameters)
+        self._shared_stack = GradientStack.reuse(self._shared_stack, rows, self.shared_parameters)
         self._accumulating = False
 
     def backward(self, images: Tensor, labels: Tensor, share: float = 1.0) -> dict[str, Tensor]:
@@ -220,10 +220,6 @@ class PrunNet(Method):
     def undecayed(self) -> set[nn.Parameter]:
         """Biases and norms; scores do decay, as in the authors' code."""
         return super().undecayed() - set(self.network.scores.parameters())
-
-
-def _reuse(stack: GradientStack | None, passes: int, tensors: Mapping[str, Tensor]) -> GradientStack:
-    return stack if stack is not None and stack.matches(passes, tensors) else GradientStack(passes, tensors)
 
 
 def _assign(parameters: Mapping[str, nn.Parameter], gradients: Mapping[str, Tensor], step_size: float) -> None:
