@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from prunnet.cli.main import app
 from prunnet.data import load
 from prunnet.experiments.edge_popup import Conv8, Search, Study, accuracy, classification_split, run_strategy
-from prunnet.experiments.edge_popup_report import read_results, run_study
+from prunnet.experiments.edge_popup_report import read_results
 from prunnet.network.ranking import rank
 
 STUDY = Study(capacities=(0.5, 0.3), epochs=2, batch_size=32, width=0.125)
@@ -58,6 +58,11 @@ def test_the_command_writes_table_and_figure_and_goes_on(tmp_path: Path, monkeyp
     options = ("data_options.classes=9", "data_options.images_per_class=12", "size=16", "epochs=1", "width=0.125")
     for option in (*options, "capacities=[0.5,0.2]"):
         arguments += ["--set", option]
+    planned = CliRunner().invoke(app, [*arguments, "--dry-run"], catch_exceptions=False)
+    assert planned.output.count("missing: ") == 6 and not list(tmp_path.iterdir())
+    nothing = CliRunner().invoke(app, [*arguments, "--report-only"])
+    assert "nothing has been run" in str(nothing.exception)
+
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "iterative, seed 1" in result.output and "| one-shot |" in result.output
     folder = tmp_path / "edge-popup"
@@ -71,7 +76,8 @@ def test_the_command_writes_table_and_figure_and_goes_on(tmp_path: Path, monkeyp
     monkeypatch.setattr("prunnet.experiments.edge_popup_report.run_strategy", refuse)
     again = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "seed" not in again.output.split("Accuracy")[0]
-    run_study(load("glyphs", classes=9, images_per_class=12), tmp_path, Study(capacities=(0.5,)), (0, 1))
+    other = CliRunner().invoke(app, [*arguments, "--set", "epochs=2"])
+    assert "holds a study with epochs = 1, not 2: choose another --out" in str(other.exception)
 
 
 def test_settings_of_other_suites_are_refused() -> None:

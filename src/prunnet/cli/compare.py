@@ -61,7 +61,7 @@ def compare(
     given: dict[str, Any] = {"data": data, "root": root and str(root)}
     settings = merge_assignments({key: value for key, value in given.items() if value is not None}, set_ or [])
     if suite == "edge-popup":
-        _study(settings, out, seeds, say)
+        _study(settings, out, seeds, say, dry_run=dry_run, report_only=report_only)
         return
     folder = run_comparison(
         suite,
@@ -81,7 +81,9 @@ def compare(
         say(f"written to {folder}")
 
 
-def _study(settings: dict[str, Any], out: Path, seeds: str, say: Callable[[str], None]) -> None:
+def _study(
+    settings: dict[str, Any], out: Path, seeds: str, say: Callable[[str], None], *, dry_run: bool, report_only: bool
+) -> None:
     from dataclasses import fields
 
     from prunnet.data import load
@@ -94,9 +96,12 @@ def _study(settings: dict[str, Any], out: Path, seeds: str, say: Callable[[str],
     known = [field.name for field in fields(Study)]
     if unknown := [name for name in settings if name not in known]:
         raise PrunNetError(f"edge-popup has no setting {unknown[0]!r}; it has size, {', '.join(known)}")
-    folder = run_study(data, out, Study(**settings), [int(s) for s in _numbers(seeds, "--seeds")], say, size)
-    say((folder / "table.md").read_text())
-    say(f"written to {folder}")
+    numbers = [int(seed) for seed in _numbers(seeds, "--seeds")]
+    study = Study(**settings)
+    folder = run_study(data, out, study, numbers, say, size=size, dry_run=dry_run, report_only=report_only)
+    if not dry_run:
+        say((folder / "table.md").read_text())
+        say(f"written to {folder}")
 
 
 def _numbers(text: str, option: str) -> list[float]:

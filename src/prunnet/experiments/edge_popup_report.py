@@ -1,12 +1,16 @@
 """Runs the edge-popup study seed by seed, and draws Figure 2 from what there is."""
 
 import csv
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import mean, pstdev
+from typing import Any
 
 from prunnet._files import write_atomically
 from prunnet.data import RetrievalData
+from prunnet.errors import PrunNetError
 from prunnet.experiments.edge_popup import STRATEGIES, Strategy, Study, classification_split, run_strategy
 from prunnet.network.capacity import format_capacity
 
@@ -20,22 +24,54 @@ def run_study(
     study: Study,
     seeds: Sequence[int],
     say: Callable[[str], None] = print,
+    *,
     size: int | None = None,
+    dry_run: bool = False,
+    report_only: bool = False,
 ) -> Path:
-    """Every strategy with every seed that is not in `out` yet; returns the folder of table and figure."""
+    """Every strategy with every seed that is not in `out` yet; returns the folder of table and figure.
+
+    `dry_run` only says what is missing, `report_only` only draws what is there.
+    """
     folder = out / "edge-popup"
+    check_same_study(folder / "study.json", {"data": data.name, "size": size, **asdict(study)}, keep=not dry_run)
     found = read_results(folder / "results.csv")
-    wanted = set(study.capacities)
-    missing = [(s, seed) for seed in seeds for s in STRATEGIES if not wanted <= found.get((s, seed), {}).keys()]
-    split = classification_split(data, size) if missing else None
+    missing = [(strategy, seed) for seed in seeds for strategy in STRATEGIES if (strategy, seed) not in found]
+    if dry_run:
+        for strategy, seed in missing:
+            say(f"missing: {strategy}, seed {seed}")
+        return folder
+    split = classification_split(data, size) if missing and not report_only else None
     for number, (strategy, seed) in enumerate(missing, start=1):
-        assert split is not None
+        if split is None:
+            break
         say(f"[{number}/{len(missing)}] {strategy}, seed {seed}")
-        found[strategy, seed] = dict(run_strategy(split, study, strategy, seed))
+        found[strategy, seed] = {}
+        for capacity, accuracy in run_strategy(split, study, strategy, seed):
+            say(f"    {100 * accuracy:.1f} at {format_capacity(capacity)}")
+            found[strategy, seed][capacity] = accuracy
         write_results(found, folder / "results.csv")
+    if not found:
+        raise PrunNetError(f"nothing has been run in {folder}")
     write_table(found, folder / "table.md")
     draw(found, folder / "figures")
     return folder
+
+
+def check_same_study(file: Path, settings: dict[str, Any], keep: bool) -> None:
+    """Results of one folder come from one setting, which is kept beside them."""
+    settings = json.loads(json.dumps(settings))
+    if not file.is_file():
+        if keep:
+            with write_atomically(file) as temporary:
+                temporary.write_text(json.dumps(settings, indent=2) + "\n")
+        return
+    before = json.loads(file.read_text())
+    for name, value in settings.items():
+        if before.get(name) != value:
+            raise PrunNetError(
+                f"{file.parent} holds a study with {name} = {before.get(name)}, not {value}: choose another --out"
+            )
 
 
 def read_results(file: Path) -> Accuracies:
