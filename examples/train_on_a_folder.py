@@ -38,7 +38,6 @@ run = prunnet.train(
     epochs=options.epochs,
     batch_size=options.batch_size,
     lr=0.01 if options.weights else 0.1,
-    capacities="any",  # every size down to 5 %, not a few known ones
 )
 print(run.matrix)
 check = run.matrix.check()

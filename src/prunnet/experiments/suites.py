@@ -86,10 +86,6 @@ ROWS: dict[str, Row] = {
     "direct": _ours(integrator="direct"),
     "frozen-scores": _ours(frozen_scores=True),
     "any": _ours(capacities="any"),
-    "any-mean": _ours(capacities="any", integrator="mean"),
-    "any-distilled": _ours(capacities="any", distillation=1.0),
-    "any-shared": _ours(capacities="any", shared="mean"),
-    "any-shared-distilled": _ours(capacities="any", shared="mean", distillation=1.0),
     "prunnet-scores": _ours(shared="mean", score_lr=20.0),
     "any-scores": _ours(capacities="any", score_lr=20.0),
     "any-shared-scores": _ours(capacities="any", shared="mean", score_lr=20.0),
@@ -215,9 +211,8 @@ _ALPHA = {
     "alpha-2": "α = 2", "alpha-4": "α = 4",
 }  # fmt: skip
 _TRAINING = (
-    "dense", "prunnet", "prunnet-paper", "prunnet-released", "mean", "direct", "frozen-scores", "any", "any-mean",
-    "any-distilled", "any-shared", "any-shared-distilled", "prunnet-scores", "any-scores",
-    "any-shared-scores",
+    "dense", "prunnet", "prunnet-paper", "prunnet-released", "mean", "direct", "frozen-scores", "any",
+    "prunnet-scores", "any-scores", "any-shared-scores",
 )  # fmt: skip
 _BACKBONES = {
     f"{method}-{name}": f"{text}: {label}"

@@ -16,6 +16,9 @@ class ConfigError(PrunNetError, ValueError):
     """A key or value that no run can have."""
 
 
+FOUR = (0.8, 0.6, 0.4, 0.2)
+"""The capacities of the paper, where a list is needed and none is given."""
+
 MethodName = Literal["prunnet", "dense", "independent", "joint", "switchnet", "sfsc", "sspl", "bct"]
 
 
@@ -50,7 +53,9 @@ class TrainConfig(BaseModel):
     # method
     method: MethodName = Field("prunnet", description="what is trained; docs/methods.md describes each")
     old: str | None = Field(None, description="run to be compatible with: sspl and bct add members to its family")
-    capacities: tuple[float, ...] | Literal["any"] = Field((0.8, 0.6, 0.4, 0.2), description="fixed list, or 'any'")
+    capacities: tuple[float, ...] | Literal["any"] = Field(
+        "any", description=f"fixed list, or 'any'; where any cannot be: {', '.join(map(str, FOUR))}"
+    )
     smallest: float = Field(0.05, gt=0, lt=1, description="smallest capacity of 'any'")
     random_capacities: int = Field(2, ge=0, description="random capacities per step of 'any'")
     distribution: Literal["log-uniform", "uniform"] = Field("log-uniform", description="how 'any' draws")
@@ -76,7 +81,9 @@ class TrainConfig(BaseModel):
     accumulate: int = Field(1, gt=0, description="micro-batches per step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
     lr: float = Field(0.1, gt=0)
-    score_lr: float = Field(1.0, gt=0, description="learning rate of the scores, relative to that of the weights")
+    score_lr: float = Field(
+        20.0, gt=0, description="learning rate of the scores, relative to the weights'; with AdamW or structured 1"
+    )
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
     schedule: Literal["constant", "multistep", "cosine"] = "cosine"
@@ -99,6 +106,15 @@ class TrainConfig(BaseModel):
         120.0, ge=0, description="time between checkpoints; always at the end of an epoch"
     )
     tensorboard: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _dependent_defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """What docs/what-to-train-with.md found best holds for PrunNet's single connections under SGD."""
+        connections = not given.get("structured") and not given.get("score_maps")
+        any_capacity = connections and given.get("method", "prunnet") in ("prunnet", "dense")
+        fast_scores = connections and given.get("optimiser", "sgd") == "sgd"
+        return {"capacities": "any" if any_capacity else FOUR, "score_lr": 20.0 if fast_scores else 1.0, **given}
 
     @model_validator(mode="after")
     def _consistent(self) -> "TrainConfig":
