@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Buffers = dict[str, Tensor]
 
+_CONSTANT = 1e-4  # of a norm's ε: what varies less is under 1 % of its output
+
 
 class Statistics:
     """Adapted running means and variances, by capacity."""
@@ -115,6 +117,7 @@ def adapt_batchnorm(
         raise ImageError("batch norm cannot be adapted: the loader gave no batch of two or more images")
 
     for capacity, target in targets.items():
+        _quieten_constants(network, target)
         if isinstance(network, Subnetwork) or capacity == 1.0:
             for name, tensor in target.items():
                 network.get_buffer(name).copy_(tensor)
@@ -127,6 +130,17 @@ def adapt_batchnorm(
 def _fresh_buffers(network: nn.Module) -> Buffers:
     # with momentum None the first batch replaces these values, the k-th counts 1/k
     return {name: torch.zeros_like(tensor) for name, tensor in buffers(layers(network)).items()}
+
+
+def _quieten_constants(network: nn.Module, target: Buffers) -> None:
+    """Variance 1 for channels that never vary, such as filters that read nothing but dropped ones.
+
+    Their output is their bias whatever the variance; with one near 0 a rounding error would be 1/√ε times larger behind
+    the norm, and again behind the next.
+    """
+    for name, layer in layers(network).items():
+        variance = target[f"{name}.running_var"]
+        variance[variance < _CONSTANT * layer.eps] = 1.0
 
 
 @contextmanager
