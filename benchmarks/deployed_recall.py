@@ -16,12 +16,11 @@ import numpy as np
 import torch
 
 import prunnet
-from prunnet.data import RetrievalData, eval_transform, make_loader
+from prunnet.data import RetrievalData, eval_transform, make_loader, shuffled_loader
 from prunnet.deploy import export, prune, structured_subnetwork
 from prunnet.evaluation import relevance_of, score
 from prunnet.network import PrunableNetwork
 from prunnet.report.demo import demo_settings
-from prunnet.report.facts import shuffled
 from prunnet.training.config import read_yaml, resolve
 from prunnet.training.run import load_data
 
@@ -64,7 +63,7 @@ def main() -> None:
     assert data.train is not None
 
     def images():
-        return (batch.images for batch in shuffled(data.train, net.preprocessing))
+        return (batch.images for batch in shuffled_loader(data.train, net.preprocessing))
 
     small = prune(net, capacity=SMALL)
     int8 = export(small, out / "small.onnx", calibration=islice(images(), 4))

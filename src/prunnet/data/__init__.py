@@ -11,7 +11,7 @@ loader = make_loader(data.train, train_transform(net.preprocessing), sampler=Shu
 from prunnet.data.checking import Finding, Report, check
 from prunnet.data.errors import DataError, UnreadableImageError
 from prunnet.data.images import UNLABELLED, ImageSet
-from prunnet.data.loading import Batch, ImageDataset, Loader, collate, make_loader
+from prunnet.data.loading import Batch, ImageDataset, Loader, collate, make_loader, shuffled_loader
 from prunnet.data.registry import DATASETS, load
 from prunnet.data.retrieval import Protocol, RetrievalData
 from prunnet.data.samplers import ClassBalancedSampler, EpochSampler, ShuffledSampler
@@ -38,5 +38,6 @@ __all__ = [
     "eval_transform",
     "load",
     "make_loader",
+    "shuffled_loader",
     "train_transform",
 ]

@@ -10,8 +10,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from prunnet.data.errors import DataError, UnreadableImageError
 from prunnet.data.images import ImageSet
-from prunnet.data.samplers import EpochSampler
-from prunnet.data.transforms import Transform
+from prunnet.data.samplers import EpochSampler, ShuffledSampler
+from prunnet.data.transforms import Preprocessing, Transform, eval_transform
 
 OnError = Literal["raise", "skip"]
 
@@ -133,3 +133,18 @@ def make_loader(
     if sampler is None:
         return Loader(dataset, batch_size=batch_size, **options)
     return Loader(dataset, batch_sampler=_Seeded(sampler), **options)
+
+
+def shuffled_loader(
+    image_set: ImageSet,
+    preprocessing: Preprocessing,
+    batch_size: int = 64,
+    workers: int = 0,
+    on_error: OnError = "raise",
+) -> Loader:
+    """Batches as batch-norm adaptation wants them: preprocessed as for inference, in an order that mixes the classes.
+
+    Batches of one class vary less than the data do, and statistics are averaged over batches.
+    """
+    sampler = ShuffledSampler(len(image_set), batch_size, drop_last=False)
+    return make_loader(image_set, eval_transform(preprocessing), sampler=sampler, workers=workers, on_error=on_error)

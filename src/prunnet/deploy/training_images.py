@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from prunnet.data import DataError, Loader, ShuffledSampler, eval_transform, load, make_loader
+from prunnet.data import DataError, Loader, load, shuffled_loader
 from prunnet.network import Preprocessing
 
 
@@ -11,5 +11,4 @@ def training_images(data: str, root: Path | None, preprocessing: Preprocessing, 
     images = load(data, root).train
     if images is None:
         raise DataError(f"{data} has no training images")
-    sampler = ShuffledSampler(len(images), batch_size, drop_last=False)
-    return make_loader(images, eval_transform(preprocessing), sampler=sampler)
+    return shuffled_loader(images, preprocessing, batch_size)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from prunnet._progress import track
-from prunnet.data import ImageSet, RetrievalData, eval_transform, make_loader
+from prunnet.data import ImageSet, RetrievalData, shuffled_loader
 from prunnet.errors import FamilyError
 from prunnet.evaluation.embedding import embed
 from prunnet.evaluation.errors import EvaluationError
@@ -16,7 +16,7 @@ from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, check_vectors, score_arranged
 from prunnet.evaluation.relevance import relevance_of
 from prunnet.network import Embeddings, Family, Subnetwork, adapt_batchnorm
-from prunnet.network.capacity import check_capacities, format_capacity
+from prunnet.network.capacity import check_capacities
 
 CAPACITIES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
 
@@ -120,9 +120,8 @@ def compatibility_matrix(
 
 
 def _adapt(subnetwork: Subnetwork, train: ImageSet, batches: int, batch_size: int, workers: int) -> None:
-    drawn = np.random.default_rng(0).permutation(len(train))[: batches * batch_size]
-    loader = make_loader(train.take(drawn), eval_transform(subnetwork.preprocessing), batch_size, workers=workers)
-    adapt_batchnorm(subnetwork, track(loader, f"adapting batch norm at {format_capacity(subnetwork.capacity)}"))
+    loader = shuffled_loader(train, subnetwork.preprocessing, batch_size, workers)
+    adapt_batchnorm(subnetwork, loader, max_batches=batches)
 
 
 def _model(query: Embeddings, gallery: Embeddings, family_id: str, old: str | None) -> Model:

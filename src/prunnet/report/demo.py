@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from prunnet.data import RetrievalData
+from prunnet.data import RetrievalData, shuffled_loader
 from prunnet.deploy import export, load_exported, load_subnetwork, save_subnetwork
 from prunnet.deploy.pack import pack, prefix_bytes
 from prunnet.errors import MissingExtraError, PrunNetError
@@ -28,7 +28,7 @@ from prunnet.network import Embeddings, PrunableNetwork, Subnetwork, capacity_fo
 from prunnet.network.capacity import format_capacity
 from prunnet.network.units import format_quantity
 from prunnet.report.errors import InterruptedDemoError
-from prunnet.report.facts import ADAPTED_ON, member_at, shuffled
+from prunnet.report.facts import ADAPTED_ON, member_at
 from prunnet.report.tables import MadeFile
 from prunnet.report.write import write_report
 from prunnet.training import train
@@ -193,7 +193,7 @@ class _Demo:
         if self._is_made(file):
             return file
         assert data.train is not None
-        return pack(net, file, grid=grid, loader=shuffled(data.train, net.preprocessing), max_batches=ADAPTED_ON)
+        return pack(net, file, grid=grid, loader=shuffled_loader(data.train, net.preprocessing), max_batches=ADAPTED_ON)
 
     def _export(self, small: Subnetwork) -> None:
         file = self.out / "13-percent.onnx"

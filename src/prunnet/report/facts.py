@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from prunnet.data import ImageSet, Loader, RetrievalData, ShuffledSampler, eval_transform, make_loader
+from prunnet.data import ImageSet, RetrievalData, shuffled_loader
 from prunnet.deploy.budget import prune
 from prunnet.deploy.latency import medians, runner
 from prunnet.evaluation import CompatibilityMatrix, embed
-from prunnet.network import Preprocessing, PrunableNetwork, Subnetwork, load
+from prunnet.network import PrunableNetwork, Subnetwork, load
 from prunnet.network.capacity import check_capacity
 from prunnet.network.cost import cost_table
 from prunnet.report.errors import ReportError
@@ -104,13 +104,7 @@ def member_at(net: PrunableNetwork, capacity: float, train: ImageSet | None) -> 
     """The subnetwork at `capacity`, with statistics stored in the family or else adapted on `train`."""
     if train is None or capacity == 1.0 or capacity in net.statistics:
         return prune(net, capacity=capacity)
-    return prune(net, capacity=capacity, loader=shuffled(train, net.preprocessing), max_batches=ADAPTED_ON)
-
-
-def shuffled(train: ImageSet, preprocessing: Preprocessing, batch_size: int = 64) -> Loader:
-    """Batches of training images as batch-norm adaptation wants them: mixed, and preprocessed as for inference."""
-    sampler = ShuffledSampler(len(train), batch_size, drop_last=False)
-    return make_loader(train, eval_transform(preprocessing), sampler=sampler)
+    return prune(net, capacity=capacity, loader=shuffled_loader(train, net.preprocessing), max_batches=ADAPTED_ON)
 
 
 def _members(net: PrunableNetwork, matrix: CompatibilityMatrix, config: TrainConfig) -> tuple[Member, ...]:

@@ -15,9 +15,10 @@ import os
 import platform
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -25,7 +26,7 @@ import torch
 
 from prunnet import __version__
 from prunnet._files import write_atomically
-from prunnet.data import Loader, RetrievalData, eval_transform, load, make_loader
+from prunnet.data import Batch, RetrievalData, load, shuffled_loader
 from prunnet.evaluation import CompatibilityMatrix, evaluate
 from prunnet.methods import Method, PrunNet, ScoreMapsNetwork
 from prunnet.network import Family, Members, PrunableNetwork, adapt_batchnorm, save, save_members
@@ -201,17 +202,14 @@ class _Finisher:
         self.method.eval()
         return Run(self.folder, self.family, CompatibilityMatrix.from_json(self.matrix))
 
-    def training_images(self) -> Loader:
+    def training_images(self) -> Iterator[Batch]:
         """As many as `adapt_batches` asks for, preprocessed as for inference."""
         assert self.data.train is not None
-        sampled = _spread(len(self.data.train), self.config.adapt_batches, self.config.batch_size)
-        return make_loader(
-            self.data.train if sampled is None else self.data.train.take(sampled),
-            eval_transform(self.family.preprocessing),
-            self.config.batch_size,
-            workers=self.config.workers,
-            on_error="skip",
+        config = self.config
+        loader = shuffled_loader(
+            self.data.train, self.family.preprocessing, config.batch_size, config.workers, on_error="skip"
         )
+        return islice(loader, config.adapt_batches)
 
     def _save(self, folder: Path) -> None:
         if _is_prunable(self.family):
@@ -224,9 +222,12 @@ class _Finisher:
     def _evaluate(self) -> CompatibilityMatrix:
         capacities = self._capacities()
         if isinstance(self.family, PrunableNetwork):
-            adapted = {*capacities, *self.family.capacities} - {1.0}  # the dense network has its own from training
-            if adapted:
-                adapt_batchnorm(self.family, self.training_images(), capacities=adapted)
+            # The dense network has statistics from training, of augmented images and weights now gone. Subnetworks that
+            # are adapted to images as they are agree with it only if it is adapted to them too.
+            subnetworks = {*capacities, *self.family.capacities} - {1.0}
+            dense = {1.0} if self.family.capacities else set()
+            if subnetworks:
+                adapt_batchnorm(self.family, self.training_images(), capacities=subnetworks | dense)
         self.method.eval()
         another = self.old is not None and self.old.family.family_id != self.family.family_id
         return evaluate(
@@ -250,12 +251,6 @@ class _Finisher:
 def _is_prunable(family: Family) -> TypeGuard[PrunableNetwork]:
     """Whether it has a subnetwork at any capacity; one with a score map per capacity has not."""
     return isinstance(family, PrunableNetwork) and not isinstance(family, ScoreMapsNetwork)
-
-
-def _spread(images: int, batches: int | None, batch_size: int) -> Any:
-    if batches is None or batches * batch_size >= images:
-        return None
-    return torch.randperm(images, generator=torch.Generator().manual_seed(0))[: batches * batch_size].numpy()
 
 
 def _resumed_config(folder: Path, given: Mapping[str, Any]) -> TrainConfig:
