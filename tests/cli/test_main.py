@@ -60,5 +60,5 @@ def test_dry_run_prints_the_plan_and_trains_nothing(tmp_path) -> None:
         "--set", "input_size=[1, 32, 32]",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "capacities:" in done.stdout and "of 5 passes" in done.stdout and "s per step" in done.stdout
+    assert "capacities:" in done.stdout and "of 4 passes" in done.stdout and "s per step" in done.stdout
     assert not (tmp_path / "run").exists()
