@@ -1,4 +1,4 @@
-"""What a finished run's batch-norm statistics are: of mixed classes, and alike for the dense network and its members."""
+"""Batch-norm statistics of a finished run: of mixed classes, and alike for the dense network and its members."""
 
 import torch
 

@@ -1,6 +1,6 @@
 import pytest
 
-from prunnet.training.config import ConfigError, TrainConfig, merge_assignments, read_yaml, resolve, to_yaml
+from prunnet.training.config import FOUR, ConfigError, TrainConfig, merge_assignments, read_yaml, resolve, to_yaml
 from prunnet.training.presets import PRESETS
 from prunnet.training.schedule import lr_factor
 
@@ -83,3 +83,19 @@ def test_every_setting_that_needs_it_is_explained() -> None:
         "seed", "tensorboard",
     }  # fmt: skip
     assert {name for name, field in TrainConfig.model_fields.items() if not field.description} == self_explaining
+
+
+@pytest.mark.parametrize(
+    ("given", "capacities", "score_lr"),
+    [
+        ({}, "any", 20.0),
+        ({"optimiser": "adamw"}, "any", 1.0),
+        ({"method": "joint"}, FOUR, 20.0),
+        ({"score_maps": True}, FOUR, 1.0),
+        ({"structured": True}, FOUR, 1.0),
+        ({"capacities": (0.5,), "score_lr": 3.0}, (0.5,), 3.0),
+    ],
+)
+def test_every_capacity_with_fast_scores_is_the_default_where_it_was_measured(given, capacities, score_lr) -> None:
+    config = resolve(given)
+    assert (config.capacities, config.score_lr) == (capacities, score_lr)

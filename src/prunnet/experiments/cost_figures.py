@@ -23,7 +23,7 @@ def retrieval_over_cost(results: Sequence[RowResult], folder: Path) -> None:
         axes[1].plot([one.macs for one in costs], values, **style)
     for one, label in zip(axes, ("bytes stored, half precision", "multiplications per image"), strict=True):
         one.set(xlabel=label, ylabel=f"self-test {results[0].matrices[0].metric} (%)")
-    legend_below(figure, axes[0], len(results))
+    legend_below(figure, axes[0])
     save_figure(figure, folder, "cost")
 
 

@@ -15,6 +15,7 @@ from prunnet.experiments.tables import column_name
 from prunnet.training.records import read_records
 
 AT_ONCE = 3  # panels side by side
+LEGEND_WIDTH = 2.6  # inches of a legend column
 PASSES = {
     "loss": "loss of each pass",
     "norm": "gradient norm of each pass",
@@ -43,9 +44,11 @@ def panels(count: int, *, width: float = 4.6, height: float = 3.4) -> tuple[Any,
     return figure, axes
 
 
-def legend_below(figure: Any, axes: Any, count: int) -> None:
-    """One legend for all panels, so that none is covered."""
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(count, 4), frameon=False)
+def legend_below(figure: Any, axes: Any) -> None:
+    """One legend for all panels, so that none is covered, in as many columns as fit."""
+    handles, labels = axes.get_legend_handles_labels()
+    columns = max(1, int(figure.get_figwidth() / LEGEND_WIDTH))
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), columns), frameon=False)
 
 
 def capacity_curve(results: Sequence[RowResult], folder: Path) -> None:
@@ -62,7 +65,7 @@ def capacity_curve(results: Sequence[RowResult], folder: Path) -> None:
             if len(found) > 1:
                 _line(one, [x for x, _ in found], [values for _, values in found], result.label, number)
         one.set(title=title, xlabel="capacity (%)", ylabel=f"{results[0].matrices[0].metric} (%)")
-    legend_below(figure, axes[0], len(results))
+    legend_below(figure, axes[0])
     save_figure(figure, folder, "capacity")
 
 
@@ -87,7 +90,7 @@ def conflicts(results: Sequence[RowResult], folder: Path) -> None:
         steps, values = zip(*series, strict=True)
         axes.plot(steps, smooth(values), linewidth=1.2, markevery=0.1, **line_style(number, label))
     axes.set(xlabel="step", title="conflicting gradient pairs in the first convolution")
-    legend_below(figure, axes, len(found))
+    legend_below(figure, axes)
     save_figure(figure, folder, "conflicts")
 
 
