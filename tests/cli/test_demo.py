@@ -76,6 +76,7 @@ def test_other_settings_need_another_folder(finished: tuple[Path, str]) -> None:
         demo(finished[0], {**TINY, "seed": 1})
 
 
+@pytest.mark.slow
 def test_a_stopped_demo_goes_on(finished: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = Trainer._optimise
 

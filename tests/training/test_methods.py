@@ -17,6 +17,8 @@ from prunnet.training.old import OldRun
 
 from .conftest import TINY
 
+pytestmark = pytest.mark.slow  # a training each
+
 SETTING: dict[str, Any] = {**TINY, "epochs": 8}
 METHODS: dict[str, dict[str, Any]] = {
     "independent": {"method": "independent"},
