@@ -51,6 +51,8 @@ def test_smoothing_keeps_length_and_range(values: list[float]) -> None:
     found = figures.smooth(values)
     assert len(found) == len(values) and found[0] == pytest.approx(values[0])
     assert min(values) - 1e-3 <= found.min() and found.max() <= max(values) + 1e-3
+    steps, drawn = figures.curve(range(len(values)), values)
+    assert len(steps) == len(drawn) <= figures.POINTS and list(drawn) == [found[step] for step in steps]
 
 
 def test_a_few_classes_of_many() -> None:

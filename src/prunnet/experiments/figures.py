@@ -16,6 +16,7 @@ from prunnet.training.records import read_records
 
 AT_ONCE = 3  # panels side by side
 LEGEND_WIDTH = 2.6  # inches of a legend column
+POINTS = 150  # of a curve over training
 PASSES = {
     "loss": "loss of each pass",
     "norm": "gradient norm of each pass",
@@ -88,7 +89,7 @@ def conflicts(results: Sequence[RowResult], folder: Path) -> None:
     figure, (axes,) = panels(1, width=7)
     for number, (label, series) in enumerate(found.items()):
         steps, values = zip(*series, strict=True)
-        axes.plot(steps, smooth(values), linewidth=1.2, markevery=0.1, **line_style(number, label))
+        axes.plot(*curve(steps, values), linewidth=1.2, markevery=0.1, **line_style(number, label))
     axes.set(xlabel="step", title="conflicting gradient pairs in the first convolution")
     legend_below(figure, axes)
     save_figure(figure, folder, "conflicts")
@@ -104,7 +105,7 @@ def passes(results: Sequence[RowResult], folder: Path, key: str) -> None:
     for one, (label, series) in zip(axes, found.items(), strict=True):
         for name in series[0][1]:
             steps, values = zip(*((step, row[name]) for step, row in series), strict=True)
-            one.plot(steps, smooth(values), linewidth=1.2, label=name)
+            one.plot(*curve(steps, values), linewidth=1.2, label=name)
         one.set(title=label, xlabel="step", ylabel=key)
         one.legend(frameon=False, fontsize="small", title="capacity")
     figure.suptitle(PASSES[key])
@@ -115,6 +116,12 @@ def _series(result: RowResult, key: str) -> list[tuple[int, Any]]:
     """Step and value of the first seed's run."""
     rows = read_records(next(iter(result.runs.values())))
     return [(row["step"], row[key]) for row in rows if row.get(key) is not None and row[key] != {}]
+
+
+def curve(steps: Sequence[int], values: Sequence[float]) -> tuple[Any, Any]:
+    """Smoothed, and with no more points than a panel can show."""
+    every = -(-len(steps) // POINTS)
+    return steps[::every], smooth(values)[::every]
 
 
 def smooth(values: Sequence[float]) -> Any:

@@ -112,6 +112,8 @@ ROWS: dict[str, Row] = {
     "pareto": _paper(integrator="pareto"),
     "frozen-weights": _paper(frozen_weights=True),
     "structured": _paper(structured=True),
+    "sum-dense": _paper(integrator="sum"),
+    "integrated": _paper(shared="integrated"),
     **{f"n-{n}": _paper(**_spread(n)) for n in (1, 2, 6, 8)},
     **{f"alpha-{alpha:g}": _paper(alpha=alpha) for alpha in (0.25, 1.0, 2.0, 4.0)},
 }
@@ -210,6 +212,10 @@ _ALPHA = {
     "direct-paper": "α = 0", "alpha-0.25": "α = 0.25", "prunnet-paper": "α = 0.5", "alpha-1": "α = 1",
     "alpha-2": "α = 2", "alpha-4": "α = 4",
 }  # fmt: skip
+_SHARED = {
+    "prunnet-paper": "Conflict-aware; dense pass (PrunNet)", "integrated": "Conflict-aware; all passes",
+    "sum-dense": "Sum; dense pass", "bct-s-prunnet": "Sum; all passes (direct loss combination)",
+}  # fmt: skip
 _TRAINING = (
     "dense", "prunnet", "prunnet-paper", "prunnet-released", "mean", "direct", "frozen-scores", "any",
     "prunnet-scores", "any-scores", "any-shared-scores",
@@ -251,6 +257,7 @@ SUITES: dict[str, Suite] = {
             {"sfsc": "SFSC", "structured": "PrunNet (structured)", "prunnet-paper": "PrunNet (unstructured)"},
             paper=paper.STRUCTURED,
         ),
+        Suite("shared", "Integration of weights and scores; passes that train norms, head and classifier", _SHARED),
         Suite(
             "training",
             "Ways of training a family",

@@ -10,6 +10,8 @@ from prunnet.experiments import figures, tables
 from prunnet.experiments.comparison import Comparison
 from prunnet.experiments.cost_figures import retrieval_over_cost
 from prunnet.experiments.fairness import NOTE, fair_play
+from prunnet.experiments.gradients_table import NOTE as GRADIENTS_NOTE
+from prunnet.experiments.gradients_table import gradients_table
 from prunnet.experiments.paper import ALL_PAIRS
 from prunnet.experiments.results import COVERS, Differences, RowResult, differences, gather
 from prunnet.experiments.suites import Suite
@@ -71,6 +73,8 @@ def _markdown(comparison: Comparison, results: list[RowResult], found: Differenc
         parts += ["## The paper's numbers", "Mean mAP (%) on GLDv2-test, RParis and ROxford.", paper.markdown()]
         if suite.matrices:
             parts += [table.markdown() for table in tables.published_matrices(suite)]
+    if (gradients := gradients_table(results)) is not None:
+        parts += ["## Gradients", GRADIENTS_NOTE, gradients.markdown()]
     parts += ["## Fair play", NOTE, fair_play(results).markdown()]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
