@@ -17,7 +17,7 @@ def step(number: int, **changes: object) -> dict[str, object]:
     return {
         "step": number, "loss": {"1": 0.5, "0.6": 0.7, "0.2": 1.0}, "conflicts": 0.25,
         "first_layer_conflicts": 21 - number, "cosine": {"0.6": 0.9, "0.2": number / 16},
-        "norm": {"1": 1.0, "0.6": 4.0, "0.2": 2.0}, **changes,
+        "norm": {"1": 1.0, "0.6": 4.0, "0.2": 2.0}, "sum_cosine": 1 - number / 96, **changes,
     }  # fmt: skip
 
 
@@ -38,9 +38,19 @@ def test_a_line_says_how_the_passes_of_a_row_disagreed(tmp_path) -> None:
     assert found[""] == "ours"
     assert found["conflicts in the first conv, early"] == "19.50 ± 0.00" and found["late"] == "1.50 ± 0.00"
     assert found["in all layers (%), late"] == "50.00 ± 35.36"
-    assert found["cosine, early"] == "0.09 ± 0.00" and found["cosine, late"] == "1.22 ± 0.00"
-    assert found["norms, largest ÷ smallest, late"] == "4.00 ± 0.00"
+    assert found["cosine to dense, early"] == "0.09 ± 0.00" and found["cosine to dense, late"] == "1.22 ± 0.00"
+    assert found["cosine to the sum, early"] == "0.98 ± 0.00" and found["cosine to the sum, late"] == "0.80 ± 0.00"
+    assert found["norms, late"] == "4.00 ± 0.00"
     assert found["dense loss, late"] == "0.50 ± 0.00" and found["smallest capacity's loss, late"] == "1.00 ± 0.00"
+
+
+def test_an_older_run_has_no_number_where_it_wrote_none(tmp_path) -> None:
+    older = step(1)
+    del older["sum_cosine"]
+    table = gradients_table([row("ours", written(tmp_path / "a", [older]))])
+    assert table is not None
+    found = dict(zip(table.heading, table.rows[0], strict=True))
+    assert found["cosine to the sum, late"] == "–" and found["late"] == "20.00"
 
 
 @pytest.mark.parametrize("missing", ["cosine", "everything"])

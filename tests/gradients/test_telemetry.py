@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from prunnet.gradients import ConflictAware, Integrator, Mean, PCGrad
+from prunnet.gradients import ConflictAware, Direct, Integrator, Mean, Pareto, PCGrad
 
 
 @pytest.fixture
@@ -53,3 +53,18 @@ def test_tiny_gradients_are_measured_as_well(layers: dict[str, Tensor]) -> None:
     telemetry = ConflictAware().integrate(tiny).telemetry
     assert telemetry.conflicting_pairs.equal(expected.conflicting_pairs)
     torch.testing.assert_close(telemetry.norms * 1e30, expected.norms, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("integrator", [ConflictAware(), Direct(), PCGrad(), Pareto(), Mean()], ids=repr)
+def test_how_far_integration_turned_the_sum(integrator: Integrator, layers: dict[str, Tensor]) -> None:
+    integration = integrator.integrate(layers)
+    integrated = torch.cat([gradient.flatten() for gradient in integration.gradients.values()])
+    summed = torch.cat([gradients.sum(0).flatten() for gradients in layers.values()])
+    expected = torch.cosine_similarity(integrated.double(), summed.double(), dim=0)
+    torch.testing.assert_close(integration.telemetry.sum_cosine, expected, rtol=0, atol=1e-6)
+    assert (integrator == Mean()) == (expected > 1 - 1e-6)
+
+
+def test_nothing_to_integrate_points_nowhere(layers: dict[str, Tensor]) -> None:
+    vanished = {name: torch.zeros_like(gradients) for name, gradients in layers.items()}
+    assert ConflictAware().integrate(vanished).telemetry.sum_cosine == 0

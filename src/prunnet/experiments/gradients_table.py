@@ -5,28 +5,17 @@ from statistics import mean
 from typing import Any
 
 from prunnet.experiments.results import RowResult
-from prunnet.experiments.tables import Table, cell
+from prunnet.experiments.tables import NOTHING, Table, cell
 from prunnet.training.records import read_records
 
 NOTE = (
     "Means over the first or last tenth of training, ± standard deviation over seeds. Conflicts: pairs of passes whose "
-    "gradients of a filter have a negative inner product. Cosine: of the dense gradient and that of the smallest "
-    "capacity, over the whole network. Norms: that of the pass with the largest gradient over that of the smallest."
+    "gradients of a filter have a negative inner product. Cosine to dense: of the smallest capacity's gradient and the "
+    "dense one, over the whole network; to the sum: of the integrated gradient and the plain sum, 1 where integration "
+    "changes nothing. Norms: the largest of a pass over the smallest."
 )
 
 Step = dict[str, Any]
-COLUMNS: dict[str, Callable[[list[Step]], float]] = {
-    "conflicts in the first conv, early": lambda steps: _early(steps, lambda step: step["first_layer_conflicts"]),
-    "late": lambda steps: _late(steps, lambda step: step["first_layer_conflicts"]),
-    "in all layers (%), late": lambda steps: _late(steps, lambda step: 100 * step["conflicts"]),
-    "cosine, early": lambda steps: _early(steps, lambda step: _smallest(step["cosine"])),
-    "cosine, late": lambda steps: _late(steps, lambda step: _smallest(step["cosine"])),
-    "norms, largest ÷ smallest, late": lambda steps: _late(
-        steps, lambda step: max(step["norm"].values()) / min(step["norm"].values())
-    ),
-    "dense loss, late": lambda steps: _late(steps, lambda step: step["loss"]["1"]),
-    "smallest capacity's loss, late": lambda steps: _late(steps, lambda step: _smallest(step["loss"])),
-}
 
 
 def gradients_table(results: Sequence[RowResult]) -> Table | None:
@@ -35,16 +24,25 @@ def gradients_table(results: Sequence[RowResult]) -> Table | None:
     for result in results:
         runs = [[step for step in read_records(run) if step.get("cosine")] for run in result.runs.values()]
         if all(runs):
-            rows.append([result.label, *(cell([value(steps) for steps in runs]) for value in COLUMNS.values())])
+            rows.append(
+                [result.label, *(_cell([part(steps) for steps in runs], value) for part, value in COLUMNS.values())]
+            )
     return Table(["", *COLUMNS], rows) if rows else None
 
 
-def _early(steps: list[Step], value: Callable[[Step], float]) -> float:
-    return mean(value(step) for step in steps[: _tenth(steps)])
+def _cell(runs: Sequence[Sequence[Step]], value: Callable[[Step], float]) -> str:
+    try:
+        return cell([mean(map(value, steps)) for steps in runs])
+    except KeyError:  # a run from before this was written down
+        return NOTHING
 
 
-def _late(steps: list[Step], value: Callable[[Step], float]) -> float:
-    return mean(value(step) for step in steps[-_tenth(steps) :])
+def _early(steps: list[Step]) -> list[Step]:
+    return steps[: _tenth(steps)]
+
+
+def _late(steps: list[Step]) -> list[Step]:
+    return steps[-_tenth(steps) :]
 
 
 def _tenth(steps: list[Step]) -> int:
@@ -54,3 +52,17 @@ def _tenth(steps: list[Step]) -> int:
 def _smallest(by_pass: dict[str, float]) -> float:
     """Passes are written largest first."""
     return list(by_pass.values())[-1]
+
+
+COLUMNS: dict[str, tuple[Callable[[list[Step]], list[Step]], Callable[[Step], float]]] = {
+    "conflicts in the first conv, early": (_early, lambda step: step["first_layer_conflicts"]),
+    "late": (_late, lambda step: step["first_layer_conflicts"]),
+    "in all layers (%), late": (_late, lambda step: 100 * step["conflicts"]),
+    "cosine to dense, early": (_early, lambda step: _smallest(step["cosine"])),
+    "cosine to dense, late": (_late, lambda step: _smallest(step["cosine"])),
+    "cosine to the sum, early": (_early, lambda step: step["sum_cosine"]),
+    "cosine to the sum, late": (_late, lambda step: step["sum_cosine"]),
+    "norms, late": (_late, lambda step: max(step["norm"].values()) / min(step["norm"].values())),
+    "dense loss, late": (_late, lambda step: step["loss"]["1"]),
+    "smallest capacity's loss, late": (_late, lambda step: _smallest(step["loss"])),
+}

@@ -87,7 +87,8 @@ class Integrator(ABC):
             }
         if out is not None:
             integrated = {name: out[name].copy_(gradient) for name, gradient in integrated.items()}
-        telemetry = Telemetry(tuple(layers), [stack.gramians for stack in stacks], Partition.of(shapes, "filter"))
+        filters = Partition.of(shapes, "filter")
+        telemetry = Telemetry(tuple(layers), [stack.gramians for stack in stacks], filters, gramians, weights)
         return Integration(integrated, telemetry)
 
 

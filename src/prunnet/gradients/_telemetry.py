@@ -22,6 +22,17 @@ class Telemetry:
     row_gramians: Sequence[Tensor]
     """`[R, m, m]` of each layer."""
     filters: Partition
+    blocks: Tensor
+    """`[B, m, m]`: the Gram matrices of what the integrator took for one vector each."""
+    weights: Tensor
+    """`[B, m]`: the coefficients it gave the gradients of each."""
+
+    @property
+    def sum_cosine(self) -> Tensor:
+        """The cosine of the integrated gradient with the plain sum, over the network; 0 if one of them is 0."""
+        combined = (self.weights.unsqueeze(1) @ self.blocks).squeeze(1)
+        squared = (combined * self.weights).sum() * self.blocks.sum()
+        return torch.where(squared > 0, combined.sum() / squared.sqrt(), 0)
 
     @property
     def conflicting_pairs(self) -> Tensor:

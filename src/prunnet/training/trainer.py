@@ -236,7 +236,7 @@ class Trainer:
 
 
 def _describe(telemetry: Telemetry | None, names: list[str]) -> dict[str, Any]:
-    """What the Gram matrices tell of a step: conflicts, cosines with the dense gradient, gradient norms."""
+    """What the Gram matrices tell of a step: conflicts, cosines, gradient norms, and how far integration has turned."""
     if telemetry is None:
         return {}
     whole = telemetry.gramians.sum(0).double()
@@ -248,4 +248,5 @@ def _describe(telemetry: Telemetry | None, names: list[str]) -> dict[str, Any]:
         "first_layer_conflicts": int(pairs[0]),
         "cosine": dict(zip(names[1:], cosines.tolist(), strict=True)),
         "norm": dict(zip(names, norms.tolist(), strict=True)),
+        "sum_cosine": float(telemetry.sum_cosine),
     }
