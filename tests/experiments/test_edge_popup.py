@@ -1,5 +1,7 @@
 """The edge-popup study: weights never change, iterative subnetworks are nested, and scores alone learn."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,16 @@ from typer.testing import CliRunner
 
 from prunnet.cli.main import app
 from prunnet.data import load
-from prunnet.experiments.edge_popup import Conv8, Search, Study, accuracy, classification_split, run_strategy
-from prunnet.experiments.edge_popup_report import read_results
+from prunnet.experiments.edge_popup import (
+    STRATEGIES,
+    Conv8,
+    Search,
+    Study,
+    accuracy,
+    classification_split,
+    run_strategy,
+)
+from prunnet.experiments.edge_popup_report import read_accuracies, run_study
 from prunnet.network.ranking import rank
 
 STUDY = Study(capacities=(0.5, 0.3), epochs=2, batch_size=32, width=0.125)
@@ -61,16 +71,16 @@ def test_the_command_writes_table_and_figure_and_goes_on(tmp_path: Path, monkeyp
     planned = CliRunner().invoke(app, [*arguments, "--dry-run"], catch_exceptions=False)
     assert planned.output.count("missing: ") == 6 and not list(tmp_path.iterdir())
     nothing = CliRunner().invoke(app, [*arguments, "--report-only"])
-    assert "nothing has been run" in str(nothing.exception)
+    assert "nothing has been run" in str(nothing.exception) and not list(tmp_path.iterdir())
 
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "iterative, seed 1" in result.output and "| one-shot |" in result.output
     folder = tmp_path / "edge-popup"
     assert {file.name for file in (folder / "figures").iterdir()} == {"edge-popup.png", "edge-popup.svg"}
-    found = read_results(folder / "results.csv")
-    assert len(found) == 6 and all(accuracies.keys() == {0.5, 0.2} for accuracies in found.values())
+    lines = (folder / "results.csv").read_text().splitlines()
+    assert len(lines) == 1 + 3 * 2 * 2 and lines[1].startswith("one-shot,0,0.5,")
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError("nothing is left to run")
 
     monkeypatch.setattr("prunnet.experiments.edge_popup_report.run_strategy", refuse)
@@ -78,8 +88,47 @@ def test_the_command_writes_table_and_figure_and_goes_on(tmp_path: Path, monkeyp
     assert "seed" not in again.output.split("Accuracy")[0]
     other = CliRunner().invoke(app, [*arguments, "--set", "epochs=2"])
     assert "holds a study with epochs = 1, not 2: choose another --out" in str(other.exception)
+    more = CliRunner().invoke(app, [*arguments, "--set", "data_options.classes=12"])
+    assert "holds a study with data_options = " in str(more.exception)
 
 
-def test_settings_of_other_suites_are_refused() -> None:
-    result = CliRunner().invoke(app, ["compare", "edge-popup", "--out", "x", "--set", "integrator=mean"])
-    assert "edge-popup has no setting 'integrator'" in str(result.exception)
+@pytest.mark.parametrize("strategy", ["one-shot, as long", "iterative"])
+def test_a_stopped_search_goes_on_as_if_it_had_not_been(split, tmp_path, strategy) -> None:
+    study = replace(STUDY, capacities=(0.5, 0.3, 0.2))
+    expected = dict(run_strategy(split, study, strategy, 1))
+    known: dict[float, float] = {}
+    for _ in range(3):  # killed after each capacity
+        capacity, found = next(run_strategy(split, study, strategy, 1, known=known, state=tmp_path))
+        known[capacity] = found
+    assert known == expected
+
+
+def test_processes_share_the_searches(tmp_path: Path) -> None:
+    data = load("glyphs", classes=9, images_per_class=8, size=16)
+    study = replace(STUDY, epochs=1)
+
+    def work(seeds: tuple[int, ...]) -> None:
+        run_study(data, tmp_path, study, seeds, say=said.append)
+
+    said: list[str] = []
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, [(0, 1), (1, 0)]))
+    assert sum("seed" in line for line in said) == 6  # none twice
+    for strategy in STRATEGIES:
+        assert all(read_accuracies(tmp_path / "edge-popup", (strategy, seed)).keys() == {0.5, 0.3} for seed in (0, 1))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--set", "integrator=mean"], "edge-popup has no setting 'integrator'"),
+        (["--preset", "omniglot"], "edge-popup has no --preset"),
+        (["--rates", "0.1"], "edge-popup has no --rates"),
+        (["--set", "epochs=0"], "epochs must be positive; found 0"),
+        (["--set", "size=8"], "Conv-8 needs images of 16 pixels or more; found 8 × 8"),
+        (["--seeds", "0.5"], "--seeds takes whole numbers"),
+    ],
+)
+def test_what_the_study_cannot_take_is_refused(tmp_path, arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["compare", "edge-popup", "--out", str(tmp_path), *arguments])
+    assert message in str(result.exception)

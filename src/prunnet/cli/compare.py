@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+
+Number = TypeVar("Number", int, float)
 
 
 def compare(
@@ -16,7 +18,10 @@ def compare(
     data: Annotated[str | None, typer.Option(help="Data set of all rows (prunnet data list).")] = None,
     root: Annotated[Path | None, typer.Option(help="Where a benchmark lies on disk.")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the table.")] = "0,1,2",
-    rates: Annotated[str, typer.Option(help="Learning rates every row tries on a seed of its own.")] = "0.03,0.1,0.3",
+    rates: Annotated[
+        str | None,
+        typer.Option(help="Learning rates every row tries on a seed of its own.", show_default="0.3, 1 and 3 times lr"),
+    ] = None,
     rows: Annotated[str, typer.Option(help="Train only these rows, with commas between them.")] = "",
     tuned_in: Annotated[Path | None, typer.Option(help="Take the learning rates tuned in another --out.")] = None,
     set_: Annotated[
@@ -60,14 +65,18 @@ def compare(
         raise PrunNetError("name the folder of the runs: --out runs/compare")
     given: dict[str, Any] = {"data": data, "root": root and str(root)}
     settings = merge_assignments({key: value for key, value in given.items() if value is not None}, set_ or [])
+    chosen_seeds = _numbers(seeds, "--seeds", int)
     if suite == "edge-popup":
-        _study(settings, out, seeds, say, dry_run=dry_run, report_only=report_only)
+        for option, value in {"--preset": preset, "--rates": rates, "--rows": rows, "--tuned-in": tuned_in}.items():
+            if value:
+                raise PrunNetError(f"edge-popup has no {option}: it is one study, set by --data, --seeds and --set")
+        _study(settings, out, chosen_seeds, say, dry_run=dry_run, report_only=report_only)
         return
     folder = run_comparison(
         suite,
         out=out,
-        seeds=[int(seed) for seed in _numbers(seeds, "--seeds")],
-        rates=_numbers(rates, "--rates"),
+        seeds=chosen_seeds,
+        rates=None if rates is None else _numbers(rates, "--rates", float),
         preset=preset,
         rows=[name.strip() for name in rows.split(",") if name.strip()],
         tuned_in=tuned_in,
@@ -82,7 +91,13 @@ def compare(
 
 
 def _study(
-    settings: dict[str, Any], out: Path, seeds: str, say: Callable[[str], None], *, dry_run: bool, report_only: bool
+    settings: dict[str, Any],
+    out: Path,
+    seeds: list[int],
+    say: Callable[[str], None],
+    *,
+    dry_run: bool,
+    report_only: bool,
 ) -> None:
     from dataclasses import fields
 
@@ -91,23 +106,23 @@ def _study(
     from prunnet.experiments.edge_popup import Study
     from prunnet.experiments.edge_popup_report import run_study
 
-    data = load(settings.pop("data", "glyphs"), settings.pop("root", None), **settings.pop("data_options", {}))
-    size = settings.pop("size", None)
+    options = settings.pop("data_options", {})
+    data = load(settings.pop("data", "glyphs"), settings.pop("root", None), **options)
     known = [field.name for field in fields(Study)]
     if unknown := [name for name in settings if name not in known]:
-        raise PrunNetError(f"edge-popup has no setting {unknown[0]!r}; it has size, {', '.join(known)}")
-    numbers = [int(seed) for seed in _numbers(seeds, "--seeds")]
-    study = Study(**settings)
-    folder = run_study(data, out, study, numbers, say, size=size, dry_run=dry_run, report_only=report_only)
+        raise PrunNetError(f"edge-popup has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    study = Study(**settings, data_options=options)
+    folder = run_study(data, out, study, seeds, say, dry_run=dry_run, report_only=report_only)
     if not dry_run:
         say((folder / "table.md").read_text())
         say(f"written to {folder}")
 
 
-def _numbers(text: str, option: str) -> list[float]:
+def _numbers(text: str, option: str, kind: Callable[[str], Number]) -> list[Number]:
     from prunnet.errors import PrunNetError
 
     try:
-        return [float(part) for part in text.split(",")]
+        return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise PrunNetError(f"{option} takes numbers with commas between them; found {text!r}") from None
+        what = "whole numbers" if kind is int else "numbers"
+        raise PrunNetError(f"{option} takes {what} with commas between them; found {text!r}") from None

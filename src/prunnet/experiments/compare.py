@@ -8,8 +8,9 @@ from typing import Any
 
 from prunnet.experiments.comparison import Comparison, run_all
 from prunnet.experiments.plan import describe_plan
-from prunnet.experiments.suites import Suite, SuiteError, find_suite
+from prunnet.experiments.suites import FOUR, Suite, SuiteError, find_suite
 from prunnet.experiments.write import write_suite
+from prunnet.network.capacity import format_capacity
 from prunnet.training import PRESETS, resolve
 
 
@@ -18,7 +19,7 @@ def compare(
     *,
     out: str | os.PathLike[str],
     seeds: Sequence[int] = (0, 1, 2),
-    rates: Sequence[float] = (0.03, 0.1, 0.3),
+    rates: Sequence[float] | None = None,
     preset: str | None = None,
     rows: Collection[str] = (),
     tuned_in: str | os.PathLike[str] | None = None,
@@ -31,20 +32,24 @@ def compare(
 
     settings: any of `TrainConfig`, for all rows alike, on top of `preset`. What is finished is not run again, so that
     the same call goes on where it stopped; several processes may make it at once and share the work. Every row tries
-    all `rates` on one tuning seed, then runs `seeds` at its best, unless they were `tuned_in` another folder. `rows`:
-    train only these. `dry_run` says what there is to do; `report_only` writes from what has been run.
+    all `rates` (default: 0.3, 1 and 3 times the setting's `lr`) on one tuning seed, then runs `seeds` at its best,
+    unless they were `tuned_in` another folder. `rows`: train only these. `dry_run` says what there is to do;
+    `report_only` writes from what has been run.
     """
     chosen = find_suite(suite) if isinstance(suite, str) else suite
+    setting = _setting(chosen, preset, settings)
     comparison = Comparison(
         suite=chosen,
         root=Path(out),
-        setting=_setting(chosen, preset, settings),
+        setting=setting,
         seeds=tuple(seeds),
-        rates=tuple(rates),
+        rates=tuple(rates) if rates is not None else _around(resolve(setting).lr),
         tuned_in=None if tuned_in is None else Path(tuned_in),
     )
     folder = comparison.root / chosen.name
     wanted = replace(comparison, suite=_only(chosen, rows)) if rows else comparison
+    if not report_only:
+        wanted.check_tuned()
     if dry_run:
         say(describe_plan(wanted))
         return folder
@@ -66,6 +71,17 @@ def _setting(suite: Suite, preset: str | None, settings: Mapping[str, Any]) -> d
     for name in suite.order():
         if taken := [key for key in settings if key in (*suite.definitions[name].settings, "lr", "seed", "old")]:
             raise SuiteError(f"{taken[0]} is what the rows of {suite.name} are made of ({name}), not a common setting")
-    setting = {**(PRESETS[preset] if preset else {}), **settings}
+    common = PRESETS[preset] if preset else {}
+    trained = tuple(common.get("capacities", FOUR))
+    if trained != FOUR and any(suite.definitions[name].settings.get("capacities") == FOUR for name in suite.order()):
+        raise SuiteError(
+            f"the rows of {suite.name} train {', '.join(map(format_capacity, FOUR))}, "
+            f"but {preset} is made for {', '.join(map(format_capacity, trained))}; no suite has these"
+        )
+    setting = {**common, **settings}
     resolve(setting)
     return setting
+
+
+def _around(rate: float) -> tuple[float, ...]:
+    return tuple(float(f"{factor * rate:g}") for factor in (0.3, 1, 3))

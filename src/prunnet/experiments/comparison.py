@@ -1,5 +1,6 @@
 """What a comparison still has to run: learning rates tuned alike for every row, then the seeds at the best one."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,20 @@ class Comparison:
     _checked: set[Job] = field(default_factory=set, repr=False)
     _scores: dict[Path, float] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        if (
+            not self.seeds
+            or len(set(self.seeds)) < len(self.seeds)
+            or not all(isinstance(seed, int) and seed >= 0 and seed != TUNING_SEED for seed in self.seeds)
+        ):
+            raise SuiteError(
+                f"seeds must be different whole numbers from 0 on, and not {TUNING_SEED}, which tunes; "
+                f"found {', '.join(map(str, self.seeds)) or 'none'}"
+            )
+        if not self.rates or len(set(self.rates)) < len(self.rates) or not all(0 < r < math.inf for r in self.rates):
+            found = ", ".join(f"{rate:g}" for rate in self.rates) or "none"
+            raise SuiteError(f"rates must be different positive numbers; found {found}")
+
     def row(self, name: str) -> Row:
         return self.suite.definitions[name]
 
@@ -50,12 +65,21 @@ class Comparison:
         if not jobs:
             return self.rates_of(name)[0]
         states = {job: state_of(job.folder(root)) for job in jobs}
-        if self.tuned_in is None and not all(state in ("done", "diverged") for state in states.values()):
+        if not all(state in ("done", "diverged") for state in states.values()):
             return None
         done = [job for job in jobs if states[job] == "done"]
-        if not done and self.tuned_in is not None:
-            raise SuiteError(f"{name} has not been tuned in {root}; run the suite there first")
         return max(done, key=lambda job: self._score(job.folder(root), name)).rate if done else None
+
+    def check_tuned(self) -> None:
+        """Refuse to start where rates are to be taken from a folder that does not have them."""
+        if self.tuned_in is None:
+            return
+        for name in self.suite.order():
+            if any(state_of(job.folder(self.tuned_in)) in ("missing", "started") for job in self.tuning(name)):
+                rates = ", ".join(f"{rate:g}" for rate in self.rates_of(name))
+                raise SuiteError(
+                    f"{name} has not been tuned over {rates} in {self.tuned_in}; run the suite there first"
+                )
 
     def _score(self, folder: Path, name: str) -> float:
         if folder not in self._scores:

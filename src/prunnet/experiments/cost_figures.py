@@ -28,9 +28,10 @@ def retrieval_over_cost(results: Sequence[RowResult], folder: Path) -> None:
 
 
 def member_cost(family: Family, capacity: float) -> Cost:
-    """Of the subnetwork, or of a narrower network as it is."""
+    """Of the subnetwork, or of a separate network: a narrower one as it is, one with a score map without its zeros."""
     if isinstance(family, PrunableNetwork):
         return cost(family, capacity)
     member = family.subnetwork(capacity)
     whole = convert(member.backbone, member.head.embedding_dim, preprocessing=member.preprocessing)
-    return cost(whole, 1.0)
+    masked = any((weight == 0).any() for weight in whole.weights.values())
+    return cost(whole, capacity if masked else 1.0)

@@ -5,17 +5,22 @@ searches the subnetwork of each capacity in the whole network, iterative pruning
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from prunnet._files import write_atomically
 from prunnet.data import ImageSet, RetrievalData
+from prunnet.errors import PrunNetError
+from prunnet.network.capacity import check_capacities
 from prunnet.network.ranking import Masks, rank
 from prunnet.network.scores import Scores
 
@@ -24,9 +29,12 @@ STRATEGIES: tuple[Strategy, ...] = ("one-shot", "one-shot, as long", "iterative"
 """The second searches as many epochs as iterative pruning has spent by then: what longer training alone would give."""
 
 
+SMALLEST_IMAGE = 16  # four poolings
+
+
 @dataclass(frozen=True)
 class Study:
-    """The setting of a search."""
+    """The setting of a search. Images are resized to `size`, if it is given; `data_options` made the data."""
 
     capacities: Sequence[float] = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
     epochs: int = 10
@@ -34,6 +42,14 @@ class Study:
     lr: float = 0.1
     weight_decay: float = 5e-4
     width: float = 1.0
+    size: int | None = None
+    data_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_capacities(self.capacities)
+        for name in ("epochs", "batch_size", "lr", "width"):
+            if not getattr(self, name) > 0:
+                raise PrunNetError(f"edge-popup: {name} must be positive; found {getattr(self, name)}")
 
 
 class Conv8(nn.Module):
@@ -42,6 +58,10 @@ class Conv8(nn.Module):
     def __init__(self, image: tuple[int, int, int], classes: int, width: float = 1.0) -> None:
         super().__init__()
         channels, height, breadth = image
+        if min(height, breadth) < SMALLEST_IMAGE:
+            raise PrunNetError(
+                f"Conv-8 needs images of {SMALLEST_IMAGE} pixels or more; found {breadth} × {height} (--set size=32)"
+            )
         layers: list[nn.Module] = []
         for filters in (round(width * count) for count in (64, 128, 256, 512)):
             for inputs in (channels, filters):
@@ -87,15 +107,27 @@ class Search:
                 optimiser.step()
                 self._forget_outside(inside)
                 schedule.step()
-        return self._masks(capacity)
+        return self.masks(capacity)
 
-    def _masks(self, capacity: float) -> Masks:
+    def masks(self, capacity: float) -> Masks:
         masks: Masks = rank(dict(self.scores.items()), (capacity,))[0]
         return masks
 
+    def save(self, file: Path) -> None:
+        """Everything that the next search starts from."""
+        state = {name: tensor.cpu() for name, tensor in self.scores.state_dict().items()}
+        with write_atomically(file) as temporary:
+            save_file({**state, "generator": self.generator.get_state()}, temporary)
+
+    def load(self, file: Path) -> None:
+        """Go on from what `save` wrote."""
+        state = load_file(file)
+        self.generator.set_state(state.pop("generator"))
+        self.scores.load_state_dict(state)
+
     def _differentiate(self, images: Tensor, labels: Tensor, capacity: float) -> None:
         """∂L/∂s = w·E straight through the choice, for all connections: those left out can come back."""
-        kept = effective(self.weights, self._masks(capacity), capacity)
+        kept = effective(self.weights, self.masks(capacity), capacity)
         leaves = {name: weight.requires_grad_() for name, weight in kept.items()}
         loss = F.cross_entropy(functional_call(self.network, leaves, (images,)), labels)
         found = torch.autograd.grad(loss, list(leaves.values()))
@@ -125,22 +157,47 @@ def accuracy(network: Conv8, masks: Masks, capacity: float, images: Tensor, labe
 Split = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-def run_strategy(split: Split, study: Study, strategy: Strategy, seed: int) -> Iterator[tuple[float, float]]:
-    """(capacity, accuracy on the test images) from the largest capacity down."""
-    images, labels, test_images, test_labels = split
+def run_strategy(
+    split: Split,
+    study: Study,
+    strategy: Strategy,
+    seed: int,
+    *,
+    known: Collection[float] = (),
+    state: Path | None = None,
+) -> Iterator[tuple[float, float]]:
+    """(capacity, accuracy on the test images) from the largest capacity down.
+
+    Capacities in `known` were searched before. Iterative pruning goes on from the scores it has left in the folder
+    `state` for the last of them.
+    """
+    iterative = strategy == "iterative"
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    images, labels, test_images, test_labels = (part.to(device) for part in split)
     torch.manual_seed(seed)
     network = Conv8(tuple(images.shape[1:]), int(labels.max()) + 1, study.width)  # type: ignore[arg-type]
     scores = Scores(dict(network.named_parameters())).state_dict()
-    search, found = Search(network, study, seed), None
+    network.to(device)
+    search, found, left = Search(network, study, seed), None, None
     for stage, capacity in enumerate(sorted(study.capacities, reverse=True), start=1):
-        if strategy != "iterative":
+        file = None if state is None or not iterative else state / f"{capacity:g}.safetensors"
+        if capacity in known:
+            if file is not None and file.is_file():
+                search.load(file)
+                found, left = search.masks(capacity), file
+            continue
+        if not iterative:
             search = Search(network, study, seed)
-        if strategy != "iterative" or stage == 1:
+        if not iterative or stage == 1:
             search.scores.load_state_dict(scores)  # all begin alike
         epochs = study.epochs * (stage if strategy == "one-shot, as long" else 1)
-        inside = found if strategy == "iterative" else None
-        found = search.find(images, labels, capacity, epochs, inside)
+        found = search.find(images, labels, capacity, epochs, found if iterative else None)
+        if file is not None:
+            search.save(file)
         yield capacity, accuracy(network, found, capacity, test_images, test_labels)
+        if left is not None:
+            left.unlink()
+        left = file
 
 
 def classification_split(data: RetrievalData, size: int | None = None) -> Split:

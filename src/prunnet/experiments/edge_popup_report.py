@@ -5,17 +5,20 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import mean, pstdev
+from statistics import mean, stdev
 from typing import Any
 
 from prunnet._files import write_atomically
 from prunnet.data import RetrievalData
 from prunnet.errors import PrunNetError
 from prunnet.experiments.edge_popup import STRATEGIES, Strategy, Study, classification_split, run_strategy
+from prunnet.experiments.runs import Job, locked
 from prunnet.network.capacity import format_capacity
 
-Accuracies = dict[tuple[str, int], dict[float, float]]
-"""Strategy and seed → capacity → accuracy."""
+Search = tuple[Strategy, int]
+"""Strategy and seed."""
+Accuracies = dict[Search, dict[float, float]]
+"""Of every search, by capacity."""
 
 
 def run_study(
@@ -25,37 +28,65 @@ def run_study(
     seeds: Sequence[int],
     say: Callable[[str], None] = print,
     *,
-    size: int | None = None,
     dry_run: bool = False,
     report_only: bool = False,
 ) -> Path:
-    """Every strategy with every seed that is not in `out` yet; returns the folder of table and figure.
+    """Search what `out` lacks of every strategy with every seed; returns the folder of table and figure.
 
-    `dry_run` only says what is missing, `report_only` only draws what is there.
+    Several processes may do so at once. `dry_run` only says what is missing, `report_only` only draws what is there.
     """
     folder = out / "edge-popup"
-    check_same_study(folder / "study.json", {"data": data.name, "size": size, **asdict(study)}, keep=not dry_run)
-    found = read_results(folder / "results.csv")
-    missing = [(strategy, seed) for seed in seeds for strategy in STRATEGIES if (strategy, seed) not in found]
+    check_same_study(folder / "study.json", {"data": data.name, **asdict(study)}, keep=not (dry_run or report_only))
+    searches = [(strategy, seed) for seed in seeds for strategy in STRATEGIES]
     if dry_run:
-        for strategy, seed in missing:
-            say(f"missing: {strategy}, seed {seed}")
+        for search in searches:
+            if missing := set(study.capacities) - read_accuracies(folder, search).keys():
+                say(f"missing: {search[0]}, seed {search[1]}, {', '.join(map(format_capacity, sorted(missing)))}")
         return folder
-    split = classification_split(data, size) if missing and not report_only else None
-    for number, (strategy, seed) in enumerate(missing, start=1):
-        if split is None:
-            break
-        say(f"[{number}/{len(missing)}] {strategy}, seed {seed}")
-        found[strategy, seed] = {}
-        for capacity, accuracy in run_strategy(split, study, strategy, seed):
-            say(f"    {100 * accuracy:.1f} at {format_capacity(capacity)}")
-            found[strategy, seed][capacity] = accuracy
-        write_results(found, folder / "results.csv")
+    if not report_only:
+        _search(data, folder, study, searches, say)
+    found = {search: accuracies for search in searches if (accuracies := read_accuracies(folder, search))}
     if not found:
         raise PrunNetError(f"nothing has been run in {folder}")
+    write_results(found, folder / "results.csv")
     write_table(found, folder / "table.md")
     draw(found, folder / "figures")
     return folder
+
+
+def _search(
+    data: RetrievalData, folder: Path, study: Study, searches: Sequence[Search], say: Callable[[str], None]
+) -> None:
+    """What is missing; each process takes what no other one is at, and waits for the others in the end."""
+    split = None
+    for wait in (False, True):
+        for number, (strategy, seed) in enumerate(searches, start=1):
+            file = accuracies_file(folder, (strategy, seed))
+            with locked(folder, Job(strategy, study.lr, seed), wait=wait) as mine:
+                accuracies = read_accuracies(folder, (strategy, seed))
+                if not mine or accuracies.keys() >= set(study.capacities):
+                    continue
+                split = split or classification_split(data, study.size)
+                say(f"[{number}/{len(searches)}] {strategy}, seed {seed}")
+                for capacity, accuracy in run_strategy(
+                    split, study, strategy, seed, known=set(accuracies), state=file.with_suffix("")
+                ):
+                    say(f"    {100 * accuracy:.1f} at {format_capacity(capacity)}")
+                    accuracies[capacity] = accuracy
+                    with write_atomically(file) as temporary:
+                        temporary.write_text(json.dumps({f"{c:g}": round(a, 5) for c, a in accuracies.items()}) + "\n")
+
+
+def accuracies_file(folder: Path, search: Search) -> Path:
+    """What one strategy has found with one seed."""
+    strategy, seed = search
+    return folder / "found" / f"{strategy.replace(',', '').replace(' ', '-')}-seed-{seed}.json"
+
+
+def read_accuracies(folder: Path, search: Search) -> dict[float, float]:
+    """Capacity → accuracy."""
+    file = accuracies_file(folder, search)
+    return {float(capacity): a for capacity, a in json.loads(file.read_text()).items()} if file.is_file() else {}
 
 
 def check_same_study(file: Path, settings: dict[str, Any], keep: bool) -> None:
@@ -74,16 +105,6 @@ def check_same_study(file: Path, settings: dict[str, Any], keep: bool) -> None:
             )
 
 
-def read_results(file: Path) -> Accuracies:
-    found: Accuracies = {}
-    if file.is_file():
-        with file.open(newline="") as lines:
-            for row in csv.DictReader(lines):
-                key = (row["strategy"], int(row["seed"]))
-                found.setdefault(key, {})[float(row["capacity"])] = float(row["accuracy"])
-    return found
-
-
 def write_results(found: Accuracies, file: Path) -> None:
     with write_atomically(file) as temporary, temporary.open("w", newline="") as lines:
         writer = csv.writer(lines)
@@ -96,7 +117,7 @@ def spread(found: Accuracies, strategy: Strategy) -> dict[float, tuple[float, fl
     """Mean and standard deviation of the accuracy (%) over seeds, by capacity."""
     runs = [accuracies for (name, _), accuracies in found.items() if name == strategy]
     by_capacity = {c: [100 * run[c] for run in runs if c in run] for c in sorted({c for run in runs for c in run})}
-    return {capacity: (mean(values), pstdev(values)) for capacity, values in by_capacity.items()}
+    return {c: (mean(values), stdev(values) if len(values) > 1 else 0.0) for c, values in by_capacity.items()}
 
 
 def write_table(found: Accuracies, file: Path) -> None:

@@ -133,22 +133,24 @@ SMALL_BACKBONES: dict[str, dict[str, Any]] = {
     "vit-small": {"backbone": "vit_small_patch16_224", "backbone_options": _NARROW_VIT},
 }
 """Narrow relatives for grey images of 28 pixels."""
-_ADAMW = {"optimiser": "adamw", "schedule": "cosine"}
 
 
-def _backbone_rows(backbones: Mapping[str, Mapping[str, Any]], suffix: str, adamw_scale: float) -> dict[str, Row]:
+def _backbone_rows(
+    backbones: Mapping[str, Mapping[str, Any]], suffix: str, adamw_scale: float, warmup_epochs: int
+) -> dict[str, Row]:
+    adamw = {"optimiser": "adamw", "schedule": "cosine", "warmup_epochs": warmup_epochs}
     rows = {}
     for name, network in backbones.items():
         for method, make in (("independent", _independent), ("sfsc", _sfsc), ("prunnet", _paper)):
             row = make(**network)
             if name == "vit-small":
-                row = replace(row, settings={**row.settings, **_ADAMW}, rate_scale=adamw_scale)
+                row = replace(row, settings={**row.settings, **adamw}, rate_scale=adamw_scale)
             rows[f"{method}-{name}{suffix}"] = row
     return rows
 
 
-ROWS |= _backbone_rows(BACKBONES, "", 0.001)  # AdamW at 3e-5 … 3e-4, of which the paper uses the first
-ROWS |= _backbone_rows(SMALL_BACKBONES, "-small", 0.01)  # not pretrained, so faster
+ROWS |= _backbone_rows(BACKBONES, "", 0.001, 3)  # AdamW at 3e-5 … 3e-4, of which the paper uses the first
+ROWS |= _backbone_rows(SMALL_BACKBONES, "-small", 0.01, 0)  # not pretrained, so faster
 
 
 @dataclass(frozen=True)
@@ -272,5 +274,5 @@ SUITES: dict[str, Suite] = {
 def find_suite(name: str) -> Suite:
     """The suite called `name`."""
     if name not in SUITES:
-        raise SuiteError(f"there is no suite {name!r}; there are {', '.join(SUITES)}")
+        raise SuiteError(f"there is no suite {name!r}; there are {', '.join(SUITES)}, edge-popup")
     return SUITES[name]

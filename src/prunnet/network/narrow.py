@@ -93,7 +93,8 @@ def initialise(backbone: nn.Module) -> None:
     if isinstance(backbone, EfficientNet):
         efficientnet_init_weights(backbone)
     elif callable(start := getattr(backbone, "init_weights", None)):
-        start()
+        options = (recipe_of(backbone) or {}).get("options", {})
+        start(**{name: options[name] for name in ("zero_init_last",) if name in options})
 
 
 class _Sizes:

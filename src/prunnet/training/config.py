@@ -131,6 +131,15 @@ class TrainConfig(BaseModel):
             )
         if self.method == "independent" and self.old is not None:
             raise ValueError("independent networks are compatible with nothing, so old= has no meaning; use method=bct")
+        if self.loss == "contrastive" and self.method not in ("prunnet", "switchnet"):
+            raise ValueError(
+                f"the contrastive loss is one of prunnet and switchnet; method {self.method} has no use for it"
+            )
+        if self.old is not None and (self.method == "sfsc" or self.loss == "contrastive"):
+            raise ValueError(
+                "old= has the old classifier recognise every new network, which sfsc and the contrastive loss have no "
+                "place for; use prunnet, switchnet, joint or dense with another loss"
+            )
         if self.method not in ("prunnet", "dense") and self.capacities == "any":
             raise ValueError(f"method {self.method} needs a list of capacities; only prunnet trains any")
         if self.schedule == "multistep" and not self.milestones:
