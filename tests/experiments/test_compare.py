@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ import yaml
 from safetensors.torch import load_file
 
 from prunnet.errors import PrunNetError
-from prunnet.experiments import SuiteError, compare
+from prunnet.experiments import Row, SuiteError, compare
 from prunnet.experiments.comparison import Comparison, run_all, tuning_score
 from prunnet.experiments.results import gather
 from prunnet.experiments.runs import Job, locked, matrix_of, state_of
@@ -101,12 +103,14 @@ def test_an_interrupted_run_is_resumed(finished: tuple[Path, list[str]], tmp_pat
             os.kill(os.getpid(), signal.SIGTERM)
         return original(self, batch)
 
-    comparison = Comparison(only("prunnet-paper"), tmp_path, TINY, seeds=(100,), rates=(0.03,))
+    rate = Comparison(SUITE, finished[0], TINY, SEEDS, RATES).best_rate("prunnet-paper")
+    assert rate is not None
+    comparison = Comparison(only("prunnet-paper"), tmp_path, TINY, seeds=(0,), rates=(rate,))
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "_optimise", stop_at_third)
-        with pytest.raises(PrunNetError, match="seed 100 was stopped and saved"):
+        with pytest.raises(PrunNetError, match="seed 0 was stopped and saved"):
             run_all(comparison, len)
-    job = Job("prunnet-paper", 0.03, 100)
+    job = Job("prunnet-paper", rate, 0)
     assert state_of(job.folder(tmp_path)) == "started"
     run_all(comparison, len)
     whole, resumed = (load_file(job.folder(root) / "model" / "model.safetensors") for root in (finished[0], tmp_path))
@@ -133,8 +137,15 @@ def test_rates_tuned_elsewhere(finished: tuple[Path, list[str]], tmp_path) -> No
     run_all(elsewhere, said.append)
     best = Comparison(SUITE, finished[0], TINY, SEEDS, RATES).best_rate("prunnet-paper")
     assert jobs_named(said) == [f"prunnet-paper lr {best:g} seed 5"]
-    with pytest.raises(SuiteError, match="has not been tuned in"):
-        compare(only("prunnet-paper"), out=tmp_path, rates=(0.2, 0.4), tuned_in=finished[0], dry_run=True, **TINY)
+    setting: dict[str, Any] = {"seeds": (5,), "tuned_in": finished[0], **TINY, "epochs": 2}
+    with pytest.raises(SuiteError, match=r"prunnet-paper has not been tuned over 0\.2, 0\.4 in"):
+        compare(only("prunnet-paper"), out=tmp_path, rates=(0.2, 0.4), **setting, dry_run=True)
+    with pytest.raises(SuiteError, match=r"prunnet-paper has not been tuned over 0\.03, 0\.1, 0\.3 in"):
+        compare(only("prunnet-paper"), out=tmp_path, rates=(0.03, 0.1, 0.3), **setting)
+    two = only("prunnet-paper", "separate")
+    untuned = replace(two, definitions={**two.definitions, "separate": Row({"method": "joint"}, rate_scale=0.5)})
+    compare(untuned, out=tmp_path, rates=RATES, rows=["prunnet-paper"], say=len, **setting)
+    assert "Not finished: Separate." in (tmp_path / "part" / "table.md").read_text()
 
 
 SCRIPT = textwrap.dedent(
@@ -188,9 +199,22 @@ def test_a_lock_is_held_by_one_and_freed_by_death(tmp_path) -> None:
         ({"suite": "table1", "capacities": (0.5,)}, "capacities is what the rows of table1 are made of"),
         ({"suite": "table1", "lr": 0.1}, "lr is what the rows"),
         ({"suite": "table1", "epoch": 3}, "there is no setting 'epoch'"),
+        ({"suite": "table1", "preset": "paper-veri776"}, "but paper-veri776 is made for 56.25 %, 25 %, 6.25 %"),
+        ({"suite": "table1", "seeds": (0, 0)}, "seeds must be different whole numbers from 0 on"),
+        ({"suite": "table1", "seeds": (-1,)}, "found -1"),
+        ({"suite": "table1", "seeds": (100,)}, "and not 100, which tunes"),
+        ({"suite": "table1", "rates": (0.1, -1.0)}, "rates must be different positive numbers; found 0.1, -1"),
+        ({"suite": "table1", "rates": (float("nan"),)}, "found nan"),
     ],
 )
 def test_what_cannot_be_compared_is_said_at_once(tmp_path, arguments, message: str) -> None:
     with pytest.raises(PrunNetError, match=re.escape(message)):
         compare(**arguments, out=tmp_path)
     assert not any(tmp_path.iterdir())
+
+
+def test_rates_lie_around_the_settings_own(tmp_path) -> None:
+    said: list[str] = []
+    for preset, rates in (("omniglot-small", "0.03, 0.1, 0.3"), ("paper-cub200", "9e-06, 3e-05, 9e-05")):
+        with pytest.raises(SuiteError, match=f"has not been tuned over {rates} in"):
+            compare("table1", out=tmp_path, preset=preset, tuned_in=tmp_path, say=said.append)

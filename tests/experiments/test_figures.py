@@ -10,7 +10,7 @@ from prunnet.experiments import SUITES, figures
 from prunnet.experiments.cost_figures import member_cost
 from prunnet.experiments.runs import saved_family
 from prunnet.experiments.tsne import CLASSES, few_classes
-from prunnet.network import cost
+from prunnet.network import Members, PrunableNetwork, cost
 
 from .test_tables import made_up
 
@@ -44,6 +44,14 @@ def test_separate_networks_cost_what_they_are(finished: tuple[Path, list[str]]) 
     pruned, _ = saved_family(runs["prunnet-paper"])
     assert member_cost(pruned, 0.2) == cost(pruned, 0.2) and costs[0].macs == cost(pruned, 1.0).macs
     assert saved_family(runs["added"])[1] == [0.1]
+
+
+def test_a_network_with_score_maps_costs_what_its_capacity_does(finished: tuple[Path, list[str]]) -> None:
+    pruned, _ = saved_family(next(finished[0].glob("prunnet-paper/*/seed-0")))
+    assert isinstance(pruned, PrunableNetwork)
+    members = Members([pruned.subnetwork(capacity) for capacity in (1.0, 0.2)])  # how such a network is saved
+    for capacity in (1.0, 0.2):
+        assert member_cost(members, capacity).macs == cost(pruned, capacity).macs
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200))

@@ -94,10 +94,34 @@ def test_differences_are_paired_over_queries() -> None:
         low < found.value < high and high - low < 1
     )  # unpaired, the spread of queries would make it ten times as wide
     assert difference(better, reference, (0.2, 0.6)) is None
+    assert found.per_seed == [found.value] and found.seeds_above == 1  # the reference has one seed only
     unknown = made_up("unknown", second)
     unknown.__dict__["matrices"] = [replace(matrix, per_query=None) for matrix in unknown.matrices]
     found = difference(better, unknown, (0.2, 1.0))
     assert found is not None and found.interval is None
+
+
+def test_a_difference_says_in_how_many_seeds_it_holds() -> None:
+    reference = made_up("reference", *(np.full((2, 2, 3), value) for value in (0.5, 0.4, 0.6)))
+    other = made_up("other", *(np.full((2, 2, 3), value) for value in (0.6, 0.3, 0.9)))
+    found = difference(other, reference, (1.0, 1.0))
+    assert found is not None and found.per_seed == pytest.approx([10, -10, 30]) and found.value == pytest.approx(10)
+    assert found.seeds_above == 2
+    suite = replace(
+        SUITES["table1"], rows={"reference": "Reference", "other": "Other"}, reference="reference", paper={}
+    )
+    found = differences(suite, [reference, other], [(1.0, 1.0)])
+    table = tables.compared(suite, found)
+    assert table is not None and table.rows[0][1] == "+10.00 [+10.00, +10.00] 2/3"
+    csv_line = tables.long_csv(suite, [other], [(1.0, 1.0)], found).splitlines()[1]
+    assert csv_line.endswith(",10,10,10,2")
+
+
+def test_only_seeds_that_both_have_are_compared() -> None:
+    scores = [np.full((2, 2, 3), value) for value in (0.5, 0.7)]
+    reference, other = made_up("reference", *scores), made_up("other", scores[1])
+    found = difference(other, reference, (1.0, 1.0))
+    assert found is not None and found.per_seed == pytest.approx([20])
 
 
 def test_other_queries_cannot_be_paired() -> None:

@@ -68,3 +68,12 @@ def test_how_far_integration_turned_the_sum(integrator: Integrator, layers: dict
 def test_nothing_to_integrate_points_nowhere(layers: dict[str, Tensor]) -> None:
     vanished = {name: torch.zeros_like(gradients) for name, gradients in layers.items()}
     assert ConflictAware().integrate(vanished).telemetry.sum_cosine == 0
+
+
+def test_some_layers_alone(layers: dict[str, Tensor]) -> None:
+    whole = ConflictAware().integrate(layers).telemetry
+    alone = ConflictAware().integrate({"fc": layers["fc"]}).telemetry
+    found = whole.only(["fc"])
+    assert found.layers == ("fc",) and found.pairs == alone.pairs
+    assert found.conflicting_pairs.equal(alone.conflicting_pairs) and found.norms.equal(alone.norms)
+    assert found.sum_cosine == whole.sum_cosine

@@ -1,5 +1,6 @@
 """Networks of width √c: leading channels, whole groups and heads, and the two kinds of family made of them."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -123,6 +124,29 @@ def test_members_extend_a_family_and_keep_its_id() -> None:
     assert family.capacities == (0.5, 0.1) and family.family_id == net.family_id
     assert parameters(family.subnetwork(0.1)) < parameters(family.subnetwork(0.5)) == parameters(net.subnetwork(0.5))
     assert parameters(family) == parameters(family.by_capacity[0.1])  # the base is neither trained nor saved
+
+
+def test_networks_that_share_no_space_are_told_apart(tmp_path) -> None:
+    wide = dense("resnet18")
+    apart = Members([wide, narrow(wide, 0.2)[0]], compatible=False)
+    loaded = load_family(save_members(apart, apart.by_capacity, tmp_path / "members"))
+    assert isinstance(loaded, Members) and not loaded.compatible and loaded.family_id == apart.family_id
+    pictures = [np.zeros((32, 32, 3), dtype=np.uint8)]
+    large, small, again = (loaded.subnetwork(capacity).encode(pictures) for capacity in (1.0, 0.2, 1.0))
+    assert large.similarity(again).shape == (1, 1)
+    with pytest.raises(FamilyError, match="cannot be compared"):
+        small.similarity(large)
+    beside = Members([narrow(wide, 0.1)[0]], base=loaded)  # aligned with the dense one
+    beside.subnetwork(0.1).encode(pictures).similarity(large)
+
+
+@pytest.mark.parametrize("zero_init_last", [True, False])
+def test_a_narrower_network_starts_as_the_wide_one_was_asked_to(zero_init_last: bool) -> None:
+    backbone = prunnet.create_backbone("resnet18", zero_init_last=zero_init_last, **BACKBONES["resnet18"])
+    member, _ = narrow(prunnet.convert(backbone, 16, preprocessing=SMALL).subnetwork(1.0), 0.2)
+    initialise(member.backbone)
+    last = member.backbone.get_parameter("layer1.0.bn2.weight")
+    assert torch.equal(last, torch.full_like(last, 0.0 if zero_init_last else 1.0))
 
 
 def test_damaged_members_give_one_clear_line(tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,8 @@ def evaluate(
             )
             for part, images in parts.items()
         }
+        # networks of one family that share no space have ids of their own; here it is asked what they share
+        made = {part: replace(embeddings, family_id=owner.family_id) for part, embeddings in made.items()}
         gallery.append(made["gallery"])
         query.append(made.get("query", made["gallery"]))
     return compatibility_matrix(query, gallery, data, metric, old=None if old is None else old.family_id, memory=memory)

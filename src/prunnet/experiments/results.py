@@ -1,9 +1,10 @@
 """What the finished runs of a comparison say."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,13 @@ class RowResult:
         found = [value_at(matrix, pair) for matrix in self.matrices] if self.means(pair) else []
         return [100 * value for value in found if value is not None]
 
+    def at(self, seeds: Collection[int]) -> "RowResult":
+        """The same with these seeds alone."""
+        kept = replace(self, runs={seed: folder for seed, folder in self.runs.items() if seed in seeds})
+        read = zip(self.runs, self.matrices, strict=True)
+        kept.__dict__["matrices"] = [matrix for seed, matrix in read if seed in seeds]
+        return kept
+
     def per_query(self, pair: Pair) -> Floats | None:
         """Percent per query, averaged over seeds; None where the runs did not write it down."""
         if not self.values(pair):
@@ -78,13 +86,23 @@ def gather(comparison: Comparison) -> list[RowResult]:
 class Difference:
     """Points by which a row lies above the reference, with a confidence interval where queries are known."""
 
-    value: float
+    per_seed: Sequence[float]
     interval: tuple[float, float] | None
+
+    @property
+    def value(self) -> float:
+        return mean(self.per_seed)
+
+    @property
+    def seeds_above(self) -> int:
+        """In how many seeds the row is above."""
+        return sum(value > 0 for value in self.per_seed)
 
 
 COVERS = (
-    "Intervals are 95 % bootstrap intervals over queries, paired, each query's value averaged over seeds first: they "
-    "cover which queries were asked, not how another seed would have trained."
+    "Paired over seeds and queries. Intervals are 95 % bootstrap intervals over queries, each query's value averaged "
+    "over seeds first: they cover which queries were asked, not how another seed would have trained. For that the "
+    "last number counts the seeds in which the row is above: a difference whose sign changes is not decided."
 )
 
 
@@ -107,15 +125,17 @@ def differences(suite: Suite, results: Sequence[RowResult], pairs: Sequence[Pair
 
 
 def difference(result: RowResult, reference: RowResult, pair: Pair, samples: int = 2000) -> Difference | None:
-    """`result` minus `reference` at `pair`; None where one of them has no such pair."""
+    """`result` minus `reference` at `pair` over the seeds that both have; None where there is none, or no such pair."""
+    seeds = result.runs.keys() & reference.runs.keys()
+    result, reference = result.at(seeds), reference.at(seeds)
     ours, theirs = result.values(pair), reference.values(pair)
     if not ours or not theirs:
         return None
-    value = float(np.mean(ours) - np.mean(theirs))
+    per_seed = [a - b for a, b in zip(ours, theirs, strict=True)]
     first, second = result.per_query(pair), reference.per_query(pair)
     if first is None or second is None:
-        return Difference(value, None)
+        return Difference(per_seed, None)
     if len(first) != len(second):
         raise SuiteError(f"{result.name} and {reference.name} answered other queries; they cannot be paired")
     found = bootstrap_intervals((first - second)[None, None], np.zeros((1, 1), dtype=np.int64), samples)
-    return Difference(value, (float(found.lower[0, 0]), float(found.upper[0, 0])))
+    return Difference(per_seed, (float(found.lower[0, 0]), float(found.upper[0, 0])))

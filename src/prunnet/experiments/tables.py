@@ -126,11 +126,11 @@ def long_csv(suite: Suite, results: Sequence[RowResult], pairs: Sequence[Pair], 
                 continue
             spread = stdev(values) if len(values) > 1 else ""
             found = differences.get((result.name, pair))
-            compared = [""] * 3 if found is None else [found.value, *(found.interval or ("", ""))]
+            compared = [""] * 4 if found is None else [found.value, *(found.interval or ("", "")), found.seeds_above]
             paper = suite.paper.get(result.name, {}).get(pair, "")
             line = [result.name, result.label, result.rate, len(values), *pair, mean(values), spread, paper]
             lines.append([*line, *compared])
-    heading = "row,label,lr,seeds,query_capacity,gallery_capacity,mean,std,paper,difference,lower,upper"
+    heading = "row,label,lr,seeds,query_capacity,gallery_capacity,mean,std,paper,difference,lower,upper,seeds_above"
     return csv_text(heading.split(","), lines)
 
 
@@ -180,6 +180,8 @@ def _difference(found: Difference | None) -> str:
     text = f"{found.value:+.2f}"
     if found.interval is not None:
         text += f" [{found.interval[0]:+.2f}, {found.interval[1]:+.2f}]"
+    if len(found.per_seed) > 1:
+        text += f" {found.seeds_above}/{len(found.per_seed)}"
     return text.replace("-", "−")
 
 

@@ -1,7 +1,7 @@
 """What the Gram matrices tell about a training step."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,21 @@ class Telemetry:
     """`[B, m, m]`: the Gram matrices of what the integrator took for one vector each."""
     weights: Tensor
     """`[B, m]`: the coefficients it gave the gradients of each."""
+
+    def only(self, layers: Collection[str]) -> "Telemetry":
+        """The same of some layers alone; what the integrator did is told of all."""
+        kept = [place for place, name in enumerate(self.layers) if name in layers]
+        filters = self.filters
+        return replace(
+            self,
+            layers=tuple(self.layers[place] for place in kept),
+            row_gramians=[self.row_gramians[place] for place in kept],
+            filters=replace(
+                filters,
+                rows=tuple(filters.rows[place] for place in kept),
+                split=tuple(filters.split[place] for place in kept),
+            ),
+        )
 
     @property
     def sum_cosine(self) -> Tensor:

@@ -96,4 +96,10 @@ class SwitchNet(Method):
         step_size = 1 / len(self._stack.buffer) if self.normalise_step and self.integrator.sums else 1.0
         for name, parameter in self.shared_parameters.items():
             parameter.grad = integration.gradients[name] * step_size
-        return integration.telemetry
+        # of what PrunNet would prune, so that the two can be compared
+        layers = [
+            name
+            for name, parameter in self.network.shared.items()
+            if name.startswith("backbone.") and name.endswith(".weight") and parameter.ndim > 1
+        ]
+        return integration.telemetry.only(layers)

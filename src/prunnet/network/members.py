@@ -22,16 +22,20 @@ VERSION = 1
 
 
 class Members(nn.Module):
-    """`members` by capacity; what they lack, `base` may have: the family they were trained to be compatible with."""
+    """`members` by capacity; what they lack, `base` may have: the family they were trained to be compatible with.
 
-    def __init__(self, members: Iterable[Subnetwork], base: Family | None = None) -> None:
+    Members that are not `compatible` have an id each, so that nobody searches the gallery of one with another.
+    """
+
+    def __init__(self, members: Iterable[Subnetwork], base: Family | None = None, *, compatible: bool = True) -> None:
         super().__init__()
+        self.compatible = compatible
         ordered = sorted(members, key=lambda member: member.capacity, reverse=True)
         self.members = nn.ModuleList(ordered)
         self._base = (base,)  # in a tuple, since it is neither trained nor saved with the members
         first = ordered[0]
         self.preprocessing = first.preprocessing
-        self.family_id = first.family_id if base is None else base.family_id
+        self.family_id = first.family_id if base is None else _id_at(base, 1.0)
 
     @property
     def base(self) -> Family | None:
@@ -63,7 +67,7 @@ class Members(nn.Module):
             have = ", ".join(format_capacity(one) for one in self.by_capacity)
             raise CapacityError(f"family {self.family_id} has members at {have}; found {format_capacity(capacity)}")
         taken = copy.deepcopy(member)
-        taken.family_id = self.family_id
+        taken.family_id = _id_at(self, capacity)
         return taken.eval()
 
 
@@ -76,6 +80,8 @@ def save_members(family: Family, capacities: Iterable[float], path: str | os.Pat
         for capacity in chosen:
             save_subnetwork(family.subnetwork(capacity), staged / _name(capacity))
         config = {"format": FORMAT, "version": VERSION, "family_id": family.family_id, "capacities": chosen}
+        if isinstance(family, Members) and not family.compatible:
+            config["compatible"] = False
         (staged / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     return folder
 
@@ -88,9 +94,12 @@ def load_members(path: str | os.PathLike[str]) -> Members:
     if not isinstance(capacities, list) or not capacities:
         raise FamilyError(f"{folder / 'config.json'} is damaged: it names no capacities")
     members = [load_subnetwork(folder / _name(check_capacity(capacity))) for capacity in capacities]
-    if foreign := next((member.family_id for member in members if member.family_id != family_id), None):
-        raise FamilyError(f"{folder} mixes families: {foreign} is not {family_id}")
-    return Members(members)
+    family = Members(members, compatible=config.get("compatible", True))
+    family.family_id = str(family_id)
+    for member in members:
+        if member.family_id != (wanted := _id_at(family, member.capacity)):
+            raise FamilyError(f"{folder} mixes families: {member.family_id} is not {wanted}")
+    return family
 
 
 def load_family(path: str | os.PathLike[str]) -> PrunableNetwork | Members:
@@ -101,6 +110,12 @@ def load_family(path: str | os.PathLike[str]) -> PrunableNetwork | Members:
     except (OSError, ValueError, KeyError, TypeError):
         members = False
     return load_members(folder) if members else load(folder)
+
+
+def _id_at(family: Family, capacity: float) -> str:
+    """What the embeddings of one member say they are."""
+    apart = isinstance(family, Members) and not family.compatible
+    return f"{family.family_id}-{_name(capacity)}" if apart else family.family_id
 
 
 def _name(capacity: float) -> str:

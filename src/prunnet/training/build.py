@@ -96,7 +96,7 @@ def build_method(config: TrainConfig, network: PrunableNetwork, train: ImageSet,
         case "prunnet":
             method = _build_prunnet(config, network, train.classes)
         case "independent":
-            members = _members(config, network, (1.0, *_listed(config)))
+            members = _members(config, network, (1.0, *_listed(config)), compatible=False)
             method = Independent(members, train.classes, **loss, autocast=autocast)
         case "joint":
             members = _members(config, network, (1.0, *_listed(config)))
@@ -148,7 +148,12 @@ def _listed(config: TrainConfig) -> tuple[float, ...]:
 
 
 def _members(
-    config: TrainConfig, network: PrunableNetwork, capacities: Iterable[float], old: OldRun | None = None
+    config: TrainConfig,
+    network: PrunableNetwork,
+    capacities: Iterable[float],
+    old: OldRun | None = None,
+    *,
+    compatible: bool = True,
 ) -> Members:
     """Networks of width √c, each initialised afresh unless there are weights to start from."""
     dense = network.subnetwork(1.0)
@@ -158,7 +163,7 @@ def _members(
             if member is not dense:
                 initialise(member.backbone)
                 member.head.reset_parameters()
-    return Members(members, None if old is None else old.family)
+    return Members(members, None if old is None else old.family, compatible=compatible)
 
 
 def _make_compatible(method: Method, old: OldRun, train: ImageSet) -> None:
