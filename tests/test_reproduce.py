@@ -43,7 +43,9 @@ TREES: dict[str, dict[str, str]] = {
             "train": ("6e158a47eb2ca3f6", "202cd79556f30760", "3ad87684c99c06e1", "4ad87684c99c06e1"),
             "index": ("0000f928e383e1bd",), "test": ("e324e0f3e6d9e504",),
         }.items() for name in names},
-        "train_clean.csv": "landmark_id,images\n1,6e158a47eb2ca3f6 202cd79556f30760\n2,3ad87684c99c06e1 4ad87684c99c06e1\n",
+        "train_clean.csv": (
+            "landmark_id,images\n1,6e158a47eb2ca3f6 202cd79556f30760\n2,3ad87684c99c06e1 4ad87684c99c06e1\n"
+        ),
         "index_image_to_landmark.csv": "id,landmark_id\n0000f928e383e1bd,5\n",
         "retrieval_solution_v2.1.csv": "id,images,Usage\ne324e0f3e6d9e504,0000f928e383e1bd,Private\n",
     },
@@ -71,7 +73,9 @@ TREES: dict[str, dict[str, str]] = {
     },
     "msmt17": {
         **{f"{part}/{person:04d}/{person:04d}_000_0{camera}_0303morning_0015_0.jpg": ""
-           for part, person, camera in (("train", 0, 1), ("train", 1, 1), ("train", 1, 2), ("test", 0, 1), ("test", 0, 2))},
+           for part, person, camera in (
+               ("train", 0, 1), ("train", 1, 1), ("train", 1, 2), ("test", 0, 1), ("test", 0, 2),
+           )},
         "list_train.txt": "0000/0000_000_01_0303morning_0015_0.jpg 0\n0001/0001_000_01_0303morning_0015_0.jpg 1\n",
         "list_val.txt": "0001/0001_000_02_0303morning_0015_0.jpg 1\n",
         "list_query.txt": "0000/0000_000_01_0303morning_0015_0.jpg 0\n",

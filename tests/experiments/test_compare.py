@@ -9,14 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
 
 from prunnet.errors import PrunNetError
+from prunnet.evaluation import CompatibilityMatrix, Model
 from prunnet.experiments import Row, SuiteError, compare
-from prunnet.experiments.comparison import Comparison, run_all, tuning_score
+from prunnet.experiments.comparison import TUNING_SEED, Comparison, run_all, tuning_score
 from prunnet.experiments.results import gather
 from prunnet.experiments.runs import Job, locked, matrix_of, state_of
 from prunnet.training.config import read_yaml
@@ -112,7 +114,8 @@ def test_an_interrupted_run_is_resumed(finished: tuple[Path, list[str]], tmp_pat
             run_all(comparison, len)
     job = Job("prunnet-paper", rate, 0)
     assert state_of(job.folder(tmp_path)) == "started"
-    run_all(comparison, len)
+    run_all(replace(comparison, setting={**TINY, "checkpoint_seconds": 60.0}), len)  # as on another machine
+    assert read_yaml(job.folder(tmp_path) / "config.yaml")["checkpoint_seconds"] == 60
     whole, resumed = (load_file(job.folder(root) / "model" / "model.safetensors") for root in (finished[0], tmp_path))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
@@ -218,3 +221,35 @@ def test_rates_lie_around_the_settings_own(tmp_path) -> None:
     for preset, rates in (("omniglot-small", "0.03, 0.1, 0.3"), ("paper-cub200", "9e-06, 3e-05, 9e-05")):
         with pytest.raises(SuiteError, match=f"has not been tuned over {rates} in"):
             compare("table1", out=tmp_path, preset=preset, tuned_in=tmp_path, say=said.append)
+
+
+def test_a_grid_of_rates_grows_beyond_its_end_while_that_is_best(tmp_path) -> None:
+    def tried(rate: float, score: float | None) -> None:
+        folder = Job("prunnet-paper", rate, TUNING_SEED).folder(tmp_path)
+        folder.mkdir(parents=True)
+        if score is None:
+            (folder / "diverged.txt").write_text("at step 3")
+            return
+        models = (Model(1.0, "f"), Model(0.2, "f"))
+        matrix = CompatibilityMatrix(models, np.full((2, 2), score), "mAP", "glyphs", 8)
+        (folder / "evaluation").mkdir()
+        matrix.to_json(folder / "evaluation" / "matrix.json")
+
+    comparison = Comparison(only("prunnet-paper"), tmp_path, TINY, SEEDS, (0.3, 0.03, 0.1))
+    assert comparison.rates_of("prunnet-paper") == [0.03, 0.1, 0.3]  # nothing is known yet
+    for rate, score in ((0.03, 0.2), (0.1, 0.3), (0.3, 0.4)):
+        tried(rate, score)
+    assert comparison.rates_of("prunnet-paper") == [0.03, 0.1, 0.3, 1.0] and comparison.seed_jobs("prunnet-paper") == []
+    tried(1.0, 0.5)
+    tried(3.0, None)
+    assert comparison.rates_of("prunnet-paper") == [0.03, 0.1, 0.3, 1.0, 3.0]
+    assert comparison.best_rate("prunnet-paper") == 1.0
+
+    falling = Comparison(only("prunnet-paper"), tmp_path, TINY, SEEDS, (1, 3, 10))
+    tried(10.0, 0.1)
+    assert falling.rates_of("prunnet-paper") == [0.3, 1, 3, 10] and falling.best_rate("prunnet-paper") == 1
+    rising = Comparison(only("prunnet-paper"), tmp_path, TINY, SEEDS, (100, 300, 1000))
+    for rate in (100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000.0):
+        tried(rate, rate / 1e5)
+    assert rising.rates_of("prunnet-paper")[-1] == rising.best_rate("prunnet-paper") == 30000  # not for ever
+    assert len(Comparison(only("prunnet-paper"), tmp_path, TINY, SEEDS, (100, 300)).tuning("prunnet-paper")) == 2

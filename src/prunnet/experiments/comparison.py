@@ -14,6 +14,7 @@ from prunnet.experiments.suites import Row, Suite, SuiteError
 from prunnet.training import InterruptedRunError
 
 TUNING_SEED = 100
+WIDENED = 3  # times that a grid of learning rates may grow
 
 
 @dataclass
@@ -50,8 +51,26 @@ class Comparison:
         return self.suite.definitions[name]
 
     def rates_of(self, name: str) -> list[float]:
-        """The learning rates tried for a row."""
-        return [float(f"{rate * self.row(name).rate_scale:g}") for rate in self.rates]
+        """The learning rates tried for a row: three or more are extended at an end whose rate is the best."""
+        rates = sorted(float(f"{rate * self.row(name).rate_scale:g}") for rate in self.rates)
+        for _ in range(WIDENED if len(rates) > 2 else 0):
+            best = self._best_of(name, rates)
+            if best == rates[-1]:
+                rates.append(float(f"{rates[-1] * rates[-2] / rates[-3]:g}"))
+            elif best == rates[0]:
+                rates.insert(0, float(f"{rates[0] * rates[1] / rates[2]:g}"))
+            else:
+                break
+        return rates
+
+    def _best_of(self, name: str, rates: Sequence[float]) -> float | None:
+        """The rate with the best score on the tuning seed; None if a run is missing, or all diverged."""
+        root = self.tuned_in or self.root
+        states = {rate: state_of(Job(name, rate, TUNING_SEED).folder(root)) for rate in rates}
+        if not all(state in ("done", "diverged") for state in states.values()):
+            return None
+        done = {rate: Job(name, rate, TUNING_SEED).folder(root) for rate in rates if states[rate] == "done"}
+        return max(done, key=lambda rate: self._score(done[rate], name)) if done else None
 
     def tuning(self, name: str) -> list[Job]:
         """The runs that choose a row's learning rate; none where there is nothing to choose."""
@@ -60,15 +79,8 @@ class Comparison:
 
     def best_rate(self, name: str) -> float | None:
         """The rate with the best score on the tuning seed; None if a tuning run is missing, or all diverged."""
-        root = self.tuned_in or self.root
-        jobs = self.tuning(name)
-        if not jobs:
-            return self.rates_of(name)[0]
-        states = {job: state_of(job.folder(root)) for job in jobs}
-        if not all(state in ("done", "diverged") for state in states.values()):
-            return None
-        done = [job for job in jobs if states[job] == "done"]
-        return max(done, key=lambda job: self._score(job.folder(root), name)).rate if done else None
+        rates = self.rates_of(name)
+        return rates[0] if len(rates) == 1 else self._best_of(name, rates)
 
     def check_tuned(self) -> None:
         """Refuse to start where rates are to be taken from a folder that does not have them."""

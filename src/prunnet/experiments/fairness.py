@@ -14,10 +14,12 @@ from prunnet.training.config import read_yaml
 from prunnet.training.records import read_records
 
 NOTE = (
-    "Every row has the same network, images, epochs and choice of learning rates. In brackets: what each rate scored "
-    "with the tuning seed, the mean of the pairs a row is tuned by; rates are chosen on the queries that the table "
-    "reports, with a seed that it does not. Seconds: training steps alone, mean over seeds, on the machine as busy as "
-    "it was."
+    "Every row has the same images and epochs, the same network unless its label names another, and the same learning "
+    "rates to choose from, with further ones beyond an end of the grid as long as that end is its best. In brackets: "
+    "what each rate scored with the tuning seed, the mean of the pairs a row is tuned by; rates are chosen on the "
+    "queries that the table reports, with a seed that it does not. Pruned families have their batch norm adapted to "
+    "training images in the end, since all members share its parameters; networks with norms of their own keep what "
+    "these have learned. Seconds: training steps alone, mean over seeds, on the machine as busy as it was."
 )
 HEADING = ("", "epochs", "images seen", "passes per step", "parameters trained", "lr (tried)", "seconds", "also gets")
 _STATES = ("momentum_buffer", "exp_avg")  # one of the optimiser's per parameter that was updated

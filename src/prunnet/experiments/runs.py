@@ -18,10 +18,9 @@ from prunnet.network import Family, Members, load_family
 from prunnet.training import TrainingError, resolve, train
 from prunnet.training.config import read_yaml
 from prunnet.training.records import read_records
+from prunnet.training.run import MAY_CHANGE
 
 State = Literal["missing", "started", "diverged", "done"]
-
-_WHERE_AND_HOW_FAST = {"root", "workers", "device", "cache", "strict", "tensorboard", "checkpoint_seconds"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def check_run(folder: Path, wanted: Mapping[str, Any]) -> None:
 
 
 def _comparable(config: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in config.items() if key not in _WHERE_AND_HOW_FAST}
+    kept = {key: value for key, value in config.items() if key not in MAY_CHANGE}
     if kept.get("old"):
         kept["old"] = "/".join(Path(kept["old"]).parts[-3:])  # the same run, wherever the folder has been moved
     return kept
@@ -88,8 +87,9 @@ def _comparable(config: dict[str, Any]) -> dict[str, Any]:
 def train_run(folder: Path, settings: Mapping[str, Any]) -> None:
     """Train, or go on with, the run in `folder`; a divergence is written down there instead of raised."""
     started = (folder / "config.yaml").is_file()
+    given = {key: value for key, value in settings.items() if key in MAY_CHANGE} if started else settings
     try:
-        train(out=folder, resume=started, quiet=True, **({} if started else settings))
+        train(out=folder, resume=started, quiet=True, **given)
     except TrainingError as error:
         if not any(folder.glob("diverged-step-*")):
             raise

@@ -39,7 +39,8 @@ from prunnet.training.ranks import Ranks
 from prunnet.training.records import plot_records, read_records
 from prunnet.training.trainer import Trainer, TrainingError
 
-_MAY_CHANGE = {"workers", "device", "cache", "tensorboard", "checkpoint_seconds", "strict"}
+MAY_CHANGE = {"root", "workers", "device", "cache", "tensorboard", "checkpoint_seconds", "strict"}
+"""Where and how fast: what a resumed run may do otherwise than it began."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,7 @@ def _resumed_config(folder: Path, given: Mapping[str, Any]) -> TrainConfig:
     stored = read_yaml(folder / "config.yaml")
     saved, wanted = resolve(stored), resolve(stored, given)
     for key in TrainConfig.model_fields:
-        if key not in _MAY_CHANGE and getattr(saved, key) != getattr(wanted, key):
+        if key not in MAY_CHANGE and getattr(saved, key) != getattr(wanted, key):
             raise ConfigError(
                 f"{folder} was started with {key}={getattr(saved, key)!r}; a resumed run cannot change it"
             )
