@@ -125,7 +125,7 @@ def test_a_rate_that_diverges_counts_as_worst(tmp_path) -> None:
     out = compare(only("prunnet-paper"), out=tmp_path, rates=(1e30, 0.03), seeds=(0,), say=said.append, **TINY)
     assert any("diverged: step" in line for line in said)
     assert jobs_named(said)[-1] == "prunnet-paper lr 0.03 seed 0"
-    assert re.search(r"0\.03 \(1e\+30: diverged, 0\.03: \d", (out / "table.md").read_text())
+    assert re.search(r"0\.03 \(0\.03: \d+\.\d, 1e\+30: diverged\)", (out / "table.md").read_text())
     comparison = Comparison(only("prunnet-paper"), tmp_path, TINY, (0,), (1e30, 1e31))
     run_all(comparison, said.append)
     assert comparison.failed("prunnet-paper") and comparison.ready() == []
