@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 
 from prunnet.errors import PrunNetError
-from prunnet.evaluation import evaluate
 from prunnet.network import Members, PrunableNetwork, load_family
 from prunnet.training import train
 from prunnet.training.config import ConfigError, resolve
@@ -102,10 +101,8 @@ def test_a_new_generation_is_measured_against_the_old_one(glyphs, old: Path, tmp
         *(("old", capacity) for capacity in (1.0, 0.5, 0.2)),
     ]
     alone = train(None, glyphs, out=tmp_path / "alone", quiet=True, **{**SETTING, "seed": 1})
-    # without BCT the new space means nothing to the old classifier, and new queries find little in the old gallery
+    # without BCT the new space means nothing to the old classifier
     assert old_loss(run.network, old, glyphs) < old_loss(alone.network, old, glyphs)
-    without = evaluate(alone.network, glyphs, (1.0,), old=load_family(old / "model"))
-    assert run.matrix.values[0, 3] > without.values[0, 1] + 0.1
 
 
 @torch.no_grad()
