@@ -89,6 +89,11 @@ ROWS: dict[str, Row] = {
     "prunnet-scores": _ours(shared="mean", score_lr=20.0),
     "any-scores": _ours(capacities="any", score_lr=20.0),
     "any-shared-scores": _ours(capacities="any", shared="mean", score_lr=20.0),
+    # the factor N+1 for weights alone: scores as fast as before
+    "any-step": _paper(capacities="any", score_lr=5.0),
+    "any-step-direct": _paper(capacities="any", score_lr=5.0, integrator="direct"),
+    "any-step-sum": _paper(capacities="any", score_lr=5.0, integrator="sum"),
+    "any-distilled": _paper(capacities="any", score_lr=5.0, integrator="direct", distillation=1.0),
     # the paper's methods
     "independent": _independent(),
     "joint": _paper(method="joint", **_WIDTHS),
@@ -220,7 +225,8 @@ _SHARED = {
 }  # fmt: skip
 _TRAINING = (
     "dense", "prunnet", "prunnet-paper", "prunnet-released", "mean", "direct", "frozen-scores", "any",
-    "prunnet-scores", "any-scores", "any-shared-scores",
+    "prunnet-scores", "any-scores", "any-shared-scores", "any-step", "any-step-direct", "any-step-sum",
+    "any-distilled",
 )  # fmt: skip
 _BACKBONES = {
     f"{method}-{name}": f"{text}: {label}"
