@@ -44,18 +44,9 @@ def test_a_line_says_how_the_passes_of_a_row_disagreed(tmp_path) -> None:
     assert found["dense loss, late"] == "0.50 ± 0.00" and found["smallest capacity's loss, late"] == "1.00 ± 0.00"
 
 
-def test_an_older_run_has_no_number_where_it_wrote_none(tmp_path) -> None:
-    older = step(1)
-    del older["sum_cosine"]
-    table = gradients_table([row("ours", written(tmp_path / "a", [older]))])
-    assert table is not None
-    found = dict(zip(table.heading, table.rows[0], strict=True))
-    assert found["cosine to the sum, late"] == "–" and found["late"] == "20.00"
-
-
-@pytest.mark.parametrize("missing", ["cosine", "everything"])
+@pytest.mark.parametrize("missing", ["sum_cosine", "everything"])
 def test_networks_that_share_no_weight_have_no_line(tmp_path, missing: str) -> None:
-    steps = [] if missing == "everything" else [{"step": 1, "loss": {"1": 0.5}, "cosine": None}]
+    steps = [] if missing == "everything" else [{"step": 1, "loss": {"1": 0.5}}]
     assert gradients_table([row("apart", written(tmp_path / "a", steps))]) is None
 
 

@@ -5,7 +5,7 @@ from statistics import mean
 from typing import Any
 
 from prunnet.experiments.results import RowResult
-from prunnet.experiments.tables import NOTHING, Table, cell
+from prunnet.experiments.tables import Table, cell
 from prunnet.training.records import read_records
 
 NOTE = (
@@ -19,22 +19,17 @@ Step = dict[str, Any]
 
 
 def gradients_table(results: Sequence[RowResult]) -> Table | None:
-    """A line per row whose passes share weights; None if there is no such row."""
+    """A line per row whose passes share weights, unless its runs are older than these records; None without any."""
     rows = []
     for result in results:
-        runs = [[step for step in read_records(run) if step.get("cosine")] for run in result.runs.values()]
+        runs = [[step for step in read_records(run) if "sum_cosine" in step] for run in result.runs.values()]
         if all(runs):
-            rows.append(
-                [result.label, *(_cell([part(steps) for steps in runs], value) for part, value in COLUMNS.values())]
-            )
+            rows.append([result.label, *(_cell([part(steps) for steps in runs], of) for part, of in COLUMNS.values())])
     return Table(["", *COLUMNS], rows) if rows else None
 
 
 def _cell(runs: Sequence[Sequence[Step]], value: Callable[[Step], float]) -> str:
-    try:
-        return cell([mean(map(value, steps)) for steps in runs])
-    except KeyError:  # a run from before this was written down
-        return NOTHING
+    return cell([mean(map(value, steps)) for steps in runs])
 
 
 def _early(steps: list[Step]) -> list[Step]:
