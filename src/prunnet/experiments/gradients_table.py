@@ -1,6 +1,6 @@
 """The figures of the gradients in numbers: how much the passes of a step disagreed, early and late in training."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from statistics import mean
 from typing import Any
 
@@ -49,6 +49,10 @@ def _smallest(by_pass: dict[str, float]) -> float:
     return list(by_pass.values())[-1]
 
 
+def _spread(norms: Collection[float]) -> float:
+    return max(norms) / max(min(norms), 1e-12)  # a pass may have no gradient at all
+
+
 COLUMNS: dict[str, tuple[Callable[[list[Step]], list[Step]], Callable[[Step], float]]] = {
     "conflicts in the first conv, early": (_early, lambda step: step["first_layer_conflicts"]),
     "late": (_late, lambda step: step["first_layer_conflicts"]),
@@ -57,7 +61,7 @@ COLUMNS: dict[str, tuple[Callable[[list[Step]], list[Step]], Callable[[Step], fl
     "cosine to dense, late": (_late, lambda step: _smallest(step["cosine"])),
     "cosine to the sum, early": (_early, lambda step: step["sum_cosine"]),
     "cosine to the sum, late": (_late, lambda step: step["sum_cosine"]),
-    "norms, late": (_late, lambda step: max(step["norm"].values()) / min(step["norm"].values())),
+    "norms, late": (_late, lambda step: _spread(step["norm"].values())),
     "dense loss, late": (_late, lambda step: step["loss"]["1"]),
     "smallest capacity's loss, late": (_late, lambda step: _smallest(step["loss"])),
 }
