@@ -19,7 +19,7 @@ demo: $(READY)  ## the main job on built-in data, ends with a report to open
 	$(BIN)/prunnet demo
 
 test: $(READY)  ## the test suite (under 10 minutes on 2 cores)
-	$(BIN)/pytest $(PYTEST)
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadscope $(PYTEST)
 
 lint: $(READY)  ## ruff: style and formatting
 	$(BIN)/ruff check .
