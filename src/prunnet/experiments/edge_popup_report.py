@@ -15,10 +15,10 @@ from prunnet.experiments.edge_popup import STRATEGIES, Strategy, Study, classifi
 from prunnet.experiments.runs import Job, locked
 from prunnet.network.capacity import format_capacity
 
-Search = tuple[Strategy, int]
+Trial = tuple[Strategy, int]
 """Strategy and seed."""
-Accuracies = dict[Search, dict[float, float]]
-"""Of every search, by capacity."""
+Accuracies = dict[Trial, dict[float, float]]
+"""Of every trial, by capacity."""
 
 
 def run_study(
@@ -37,15 +37,15 @@ def run_study(
     """
     folder = out / "edge-popup"
     check_same_study(folder / "study.json", {"data": data.name, **asdict(study)}, keep=not (dry_run or report_only))
-    searches = [(strategy, seed) for seed in seeds for strategy in STRATEGIES]
+    trials = [(strategy, seed) for seed in seeds for strategy in STRATEGIES]
     if dry_run:
-        for search in searches:
-            if missing := set(study.capacities) - read_accuracies(folder, search).keys():
-                say(f"missing: {search[0]}, seed {search[1]}, {', '.join(map(format_capacity, sorted(missing)))}")
+        for trial in trials:
+            if missing := set(study.capacities) - read_accuracies(folder, trial).keys():
+                say(f"missing: {trial[0]}, seed {trial[1]}, {', '.join(map(format_capacity, sorted(missing)))}")
         return folder
     if not report_only:
-        _search(data, folder, study, searches, say)
-    found = {search: accuracies for search in searches if (accuracies := read_accuracies(folder, search))}
+        _search(data, folder, study, trials, say)
+    found = {trial: accuracies for trial in trials if (accuracies := read_accuracies(folder, trial))}
     if not found:
         raise PrunNetError(f"nothing has been run in {folder}")
     write_results(found, folder / "results.csv")
@@ -55,37 +55,37 @@ def run_study(
 
 
 def _search(
-    data: RetrievalData, folder: Path, study: Study, searches: Sequence[Search], say: Callable[[str], None]
+    data: RetrievalData, folder: Path, study: Study, trials: Sequence[Trial], say: Callable[[str], None]
 ) -> None:
     """What is missing; each process takes what no other one is at, and waits for the others in the end."""
     split = None
     for wait in (False, True):
-        for number, (strategy, seed) in enumerate(searches, start=1):
+        for number, (strategy, seed) in enumerate(trials, start=1):
             file = accuracies_file(folder, (strategy, seed))
             with locked(folder, Job(strategy, study.lr, seed), wait=wait) as mine:
                 accuracies = read_accuracies(folder, (strategy, seed))
                 if not mine or accuracies.keys() >= set(study.capacities):
                     continue
                 split = split or classification_split(data, study.size)
-                say(f"[{number}/{len(searches)}] {strategy}, seed {seed}")
+                say(f"[{number}/{len(trials)}] {strategy}, seed {seed}")
                 for capacity, accuracy in run_strategy(
                     split, study, strategy, seed, known=set(accuracies), state=file.with_suffix("")
                 ):
                     say(f"    {100 * accuracy:.1f} at {format_capacity(capacity)}")
                     accuracies[capacity] = accuracy
                     with write_atomically(file) as temporary:
-                        temporary.write_text(json.dumps({f"{c:g}": round(a, 5) for c, a in accuracies.items()}) + "\n")
+                        temporary.write_text(json.dumps({str(c): round(a, 5) for c, a in accuracies.items()}) + "\n")
 
 
-def accuracies_file(folder: Path, search: Search) -> Path:
+def accuracies_file(folder: Path, trial: Trial) -> Path:
     """What one strategy has found with one seed."""
-    strategy, seed = search
+    strategy, seed = trial
     return folder / "found" / f"{strategy.replace(',', '').replace(' ', '-')}-seed-{seed}.json"
 
 
-def read_accuracies(folder: Path, search: Search) -> dict[float, float]:
+def read_accuracies(folder: Path, trial: Trial) -> dict[float, float]:
     """Capacity → accuracy."""
-    file = accuracies_file(folder, search)
+    file = accuracies_file(folder, trial)
     return {float(capacity): a for capacity, a in json.loads(file.read_text()).items()} if file.is_file() else {}
 
 
