@@ -17,12 +17,14 @@ import torch
 
 import prunnet
 from prunnet.data import RetrievalData, eval_transform, make_loader, shuffled_loader
-from prunnet.deploy import export, prune, structured_subnetwork
+from prunnet.demo import demo_settings
+from prunnet.deploy import prune
+from prunnet.deploy.export import export
 from prunnet.evaluation import relevance_of, score
 from prunnet.network import PrunableNetwork
-from prunnet.report.demo import demo_settings
-from prunnet.training.config import read_yaml, resolve
-from prunnet.training.run import load_data
+from prunnet.runs.config import read_yaml, resolve
+from prunnet.structured import structured_subnetwork
+from prunnet.training.start import load_data
 
 SMALL, NARROW = 0.2, 0.36
 
@@ -73,7 +75,7 @@ def main() -> None:
         )
         for values in ("float16", "int8")
     }
-    view = prune(net, capacity=NARROW, structured=True, loader=images(), max_batches=30)
+    view = prune(net, capacity=NARROW, structured=True, loader=images(), adapt_batches=30)
     print("a family that prunes connections; queries by")
     found = measure(
         net,
@@ -84,7 +86,7 @@ def main() -> None:
             "20 %, int8 ONNX": int8,
             "20 %, .prun in float16": unpacked["float16"],
             "20 %, .prun in int8": unpacked["int8"],
-            "36 %": prune(net, capacity=NARROW, loader=images(), max_batches=30),
+            "36 %": prune(net, capacity=NARROW, loader=images(), adapt_batches=30),
             f"{view.capacity:.1%}, whole filters dropped afterwards": view,
         },
     )

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 import prunnet
 from prunnet.data import RetrievalData, shuffled_loader
-from prunnet.deploy.pack import DEFAULT_GRID
+from prunnet.storage.prun import DEFAULT_GRID
 
 DATA = {"classes": 60, "images_per_class": 20, "size": 48, "rgb": True, "difficulty": 0.2}
 IMAGENET = prunnet.Preprocessing((3, 48, 48), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

@@ -11,7 +11,7 @@ import torch
 
 import prunnet
 from _timing import interleaved, show
-from prunnet.deploy.pack import DEFAULT_GRID, pack, prefix_bytes, read_contents, unpack
+from prunnet.storage.prun import DEFAULT_GRID, pack, prefix_bytes, read_contents, unpack
 
 SHOWN = (0.1, 0.2, 1.0)
 COO_BYTES = 4 + 4 * 8  # a float and four int64 indices

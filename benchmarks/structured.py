@@ -16,10 +16,10 @@ import torch
 
 import prunnet
 from _timing import show
+from prunnet.deploy.export.onnx_format import INPUT, serialise
+from prunnet.deploy.export.tracing import trace
 from prunnet.deploy.latency import medians, runner
-from prunnet.deploy.onnx_format import INPUT, serialise
-from prunnet.deploy.program import trace
-from prunnet.deploy.structured import structured_subnetwork
+from prunnet.structured.removal import structured_subnetwork
 
 CAPACITY = 0.36
 ROUNDS, RUNS = 7, 21

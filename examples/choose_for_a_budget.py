@@ -3,7 +3,7 @@
 from _family import family, run_folder, training_batches
 
 import prunnet
-from prunnet.deploy import save_subnetwork
+from prunnet.storage.subnetwork_folder import save_subnetwork
 
 DEVICES = {
     "laptop": {"max_bytes": "400kB"},

@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 from _family import family, run_folder, training_batches
 
 import prunnet
-from prunnet.deploy import prefix_bytes
+from prunnet.storage.prun import prefix_bytes
 
 
 class Ranges(SimpleHTTPRequestHandler):

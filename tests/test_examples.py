@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import prunnet
-from prunnet.report.demo import demo_settings
+from prunnet.demo import demo_settings
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from prunnet.cli.main import app
 from prunnet.errors import PrunNetError
 from prunnet.network import create_backbone
-from prunnet.training.presets import PRESETS
+from prunnet.runs.presets import PRESETS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reproduce-the-paper.md").read_text()
 PAPER = ("gldv2", "roxford5k", "rparis6k", "inshop", "veri776", "market1501", "msmt17", "cub200", "cifar10")
@@ -129,7 +129,7 @@ def test_every_data_set_of_the_paper_has_a_place_and_a_command() -> None:
 
 
 def test_presets_and_settings_named_in_tables_exist() -> None:
-    from prunnet.training.config import merge_assignments, resolve
+    from prunnet.runs.config import merge_assignments, resolve
 
     assert set(re.findall(r"--preset (\S+)", PAGE)) <= PRESETS.keys()
     for row in re.findall(r"^\|.*\|$", PAGE, flags=re.MULTILINE):

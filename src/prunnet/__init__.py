@@ -9,58 +9,97 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from prunnet.data import load as load_data  # noqa: F401
+    from prunnet.costs import capacity_for as capacity_for
+    from prunnet.costs import cost as cost
+    from prunnet.costs import info as info
+    from prunnet.data import load_data as load_data
+    from prunnet.deploy import bench as bench
+    from prunnet.deploy import prune as prune
     from prunnet.deploy.export import export as export
-    from prunnet.deploy.pack import pack as pack
-    from prunnet.deploy.pack import unpack as unpack
+    from prunnet.deploy.export import load_exported as load_exported
     from prunnet.errors import PrunNetError as PrunNetError
     from prunnet.evaluation import CompatibilityMatrix as CompatibilityMatrix
     from prunnet.evaluation import evaluate as evaluate
+    from prunnet.experiments import compare as compare
+    from prunnet.network import Connections as Connections
     from prunnet.network import Embeddings as Embeddings
+    from prunnet.network import Family as Family
     from prunnet.network import NotAdaptedWarning as NotAdaptedWarning
     from prunnet.network import Preprocessing as Preprocessing
     from prunnet.network import PrunableNetwork as PrunableNetwork
+    from prunnet.network import ScoreMaps as ScoreMaps
     from prunnet.network import Subnetwork as Subnetwork
     from prunnet.network import adapt_batchnorm as adapt_batchnorm
-    from prunnet.network import capacity_for as capacity_for
     from prunnet.network import convert as convert
-    from prunnet.network import cost as cost
     from prunnet.network import create_backbone as create_backbone
-    from prunnet.network import load as load
-    from prunnet.network import save as save
+    from prunnet.runs import Run as Run
+    from prunnet.storage import load as load
+    from prunnet.storage import save as save
+    from prunnet.storage.prun import pack as pack
+    from prunnet.storage.prun import unpack as unpack
+    from prunnet.structured import Filters as Filters
+    from prunnet.structured import structured_subnetwork as structured_subnetwork
     from prunnet.training import train as train
 
-_EXPORTS = {
-    "CompatibilityMatrix": "prunnet.evaluation.CompatibilityMatrix",
-    "Embeddings": "prunnet.network.Embeddings",
-    "NotAdaptedWarning": "prunnet.network.NotAdaptedWarning",
-    "Preprocessing": "prunnet.network.Preprocessing",
-    "PrunNetError": "prunnet.errors.PrunNetError",
-    "PrunableNetwork": "prunnet.network.PrunableNetwork",
-    "Subnetwork": "prunnet.network.Subnetwork",
-    "adapt_batchnorm": "prunnet.network.adapt_batchnorm",
-    "capacity_for": "prunnet.network.capacity_for",
-    "convert": "prunnet.network.convert",
-    "cost": "prunnet.network.cost",
-    "create_backbone": "prunnet.network.create_backbone",
-    "evaluate": "prunnet.evaluation.evaluate",
-    "export": "prunnet.deploy.export.export",
-    "load": "prunnet.network.load",
-    "load_data": "prunnet.data.load",
-    "pack": "prunnet.deploy.pack.pack",
-    "save": "prunnet.network.save",
-    "train": "prunnet.training.train",
-    "unpack": "prunnet.deploy.pack.unpack",
+_HOMES = {
+    "costs": ("capacity_for", "cost", "info"),
+    "data": ("load_data",),
+    "deploy": ("bench", "prune"),
+    "deploy.export": ("export", "load_exported"),
+    "errors": ("PrunNetError",),
+    "evaluation": ("CompatibilityMatrix", "evaluate"),
+    "experiments": ("compare",),
+    "network": (
+        "Connections",
+        "Embeddings",
+        "Family",
+        "NotAdaptedWarning",
+        "Preprocessing",
+        "PrunableNetwork",
+        "ScoreMaps",
+        "Subnetwork",
+        "adapt_batchnorm",
+        "convert",
+        "create_backbone",
+    ),
+    "runs": ("Run",),
+    "storage": ("load", "save"),
+    "storage.prun": ("pack", "unpack"),
+    "structured": ("Filters", "structured_subnetwork"),
+    "training": ("train",),
 }
+"""The public names, by the room that owns them."""
 
-__all__ = ["__version__", *_EXPORTS]
+_ROOMS = (
+    "costs",
+    "data",
+    "demo",
+    "deploy",
+    "errors",
+    "evaluation",
+    "experiments",
+    "gradients",
+    "methods",
+    "narrow",
+    "network",
+    "report",
+    "runs",
+    "storage",
+    "structured",
+    "training",
+)
+
+_EXPORTS = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_EXPORTS), *_ROOMS]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"prunnet.{name}")
     if name not in _EXPORTS:
         raise AttributeError(f"module 'prunnet' has no attribute {name!r}")
-    module, _, attribute = _EXPORTS[name].rpartition(".")
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(f"prunnet.{_EXPORTS[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,12 @@
 """What a user can get wrong. Each message is one line that says what is wrong and what to do."""
 
+from pathlib import Path
+
 
 class PrunNetError(Exception):
     """Base of every error this project raises on purpose; the command line prints it without a traceback."""
+
+    exit_code = 2
 
 
 class CapacityError(PrunNetError, ValueError):
@@ -18,7 +22,80 @@ class ImageError(PrunNetError, ValueError):
 
 
 class FamilyError(PrunNetError):
-    """A family folder that cannot be written, or is damaged, foreign or too new; or two families that do not mix."""
+    """A stored network that cannot be written, or is damaged, foreign or too new; or two families that do not mix."""
+
+
+class KindError(PrunNetError):
+    """Something that is asked of a kind of network that cannot do it."""
+
+
+class GradientError(PrunNetError, ValueError):
+    """Stacked gradients that cannot be integrated."""
+
+
+class DataError(PrunNetError, ValueError):
+    """A data set that is missing, malformed or unfit for what is asked of it."""
+
+    @classmethod
+    def at(cls, file: Path | str, line: int, problem: str) -> "DataError":
+        """An error that points at a line of a file, as compilers do."""
+        return cls(f"{file}:{line}: {problem}")
+
+
+class UnreadableImageError(DataError):
+    """An image file that is missing, or damaged, or no image."""
+
+    def __init__(self, message: str) -> None:
+        # torch re-raises a worker's error with the worker's traceback as its message; the last line is ours.
+        super().__init__(message.rsplit("UnreadableImageError: ", 1)[-1].strip())
+
+
+class EvaluationError(PrunNetError, ValueError):
+    """A metric nobody defined, embeddings that do not fit the data, or data that cannot be scored."""
+
+
+class DivergedError(EvaluationError):
+    """A network whose embeddings are not finite."""
+
+
+class ConfigError(PrunNetError, ValueError):
+    """A key or value that no run can have."""
+
+
+class TrainingError(PrunNetError):
+    """A run that cannot go on."""
+
+
+class DivergedRunError(TrainingError):
+    """A run whose losses, gradients or embeddings are no longer finite."""
+
+
+class InterruptedRunError(PrunNetError):
+    """A run that was asked to stop, and saved first."""
+
+    exit_code = 130
+
+
+class CheckpointError(PrunNetError):
+    """A checkpoint that cannot be written or read."""
+
+
+class ExportError(PrunNetError):
+    """An export that cannot be made, does not compute what torch computes, or cannot be read back."""
+
+
+class SuiteError(PrunNetError, ValueError):
+    """A suite or row that does not exist, or settings that a suite cannot take."""
+
+
+class ReportError(PrunNetError):
+    """A folder of which no report can be made."""
+
+
+class InterruptedDemoError(PrunNetError):
+    """A demo that was asked to stop, with Ctrl-C."""
+
+    exit_code = 130
 
 
 class MissingExtraError(PrunNetError, ImportError):

@@ -3,7 +3,7 @@ import shutil
 import numpy as np
 import pytest
 
-from prunnet.data import ImageSet, Protocol, RetrievalData, check, load
+from prunnet.data import ImageSet, Protocol, RetrievalData, check, load_data
 from prunnet.data.checking import unanswered
 
 
@@ -80,7 +80,7 @@ def test_examples_are_few_and_counts_are_all(photos):
 
 
 def test_the_built_in_data_is_sound():
-    assert check(load("glyphs", classes=30, images_per_class=6)).ok
+    assert check(load_data("glyphs", classes=30, images_per_class=6)).ok
 
 
 def images(labels, cameras=None, classes=3):

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from prunnet.data import DataError, load
+from prunnet.data import load_data
 from prunnet.data.characters import MAX_SIMILARITY, builtin_fonts, clean_drawing, distinct_characters
+from prunnet.errors import DataError
 
 SMALL = {"classes": 12, "images_per_class": 8, "size": 24}
 
@@ -13,7 +14,7 @@ def pixels(images):
 
 @pytest.fixture(scope="module")
 def glyphs():
-    return load("glyphs", **SMALL)
+    return load_data("glyphs", **SMALL)
 
 
 def test_sizes_follow_the_options(glyphs):
@@ -36,21 +37,21 @@ def test_a_character_is_queried_in_faces_its_gallery_lacks(glyphs):
 
 
 def test_rendering_is_a_function_of_the_seed(glyphs):
-    again, other = load("glyphs", **SMALL), load("glyphs", **SMALL, seed=1)
+    again, other = load_data("glyphs", **SMALL), load_data("glyphs", **SMALL, seed=1)
     np.testing.assert_array_equal(pixels(again.train), pixels(glyphs.train))
     assert again.query.ids == glyphs.query.ids
     assert other.train.label_names != glyphs.train.label_names
 
 
 def test_images_of_a_class_are_the_same_whatever_else_is_drawn(glyphs):
-    more = load("glyphs", classes=12, images_per_class=12, size=24)
+    more = load_data("glyphs", classes=12, images_per_class=12, size=24)
     position = [more.train.ids.index(image_id) for image_id in glyphs.train.ids[:8]]
     np.testing.assert_array_equal(pixels(more.train.take(position)), pixels(glyphs.train.take(range(8))))
 
 
 def test_difficulty_takes_contrast_away_and_adds_noise():
     def spread(difficulty):
-        images = pixels(load("glyphs", **SMALL, difficulty=difficulty).train).astype(float)
+        images = pixels(load_data("glyphs", **SMALL, difficulty=difficulty).train).astype(float)
         return np.ptp(images, axis=(1, 2)).mean(), images[:, :2, :2].std(axis=(1, 2)).mean()
 
     easy, hard = spread(0.0), spread(1.0)
@@ -62,7 +63,7 @@ def test_every_image_shows_ink(glyphs):
 
 
 def test_rgb_has_colour():
-    image = np.asarray(load("glyphs", **SMALL, rgb=True).query.image(0)).astype(int)
+    image = np.asarray(load_data("glyphs", **SMALL, rgb=True).query.image(0)).astype(int)
     assert image.shape == (24, 24, 3) and np.ptp(image.mean(axis=(0, 1))) > 1
 
 
@@ -79,7 +80,7 @@ def test_no_two_classes_look_alike():
 def test_a_font_file_of_yours_adds_its_face(tmp_path):
     font = tmp_path / "Mine.ttf"
     font.write_bytes(builtin_fonts()[4].read_bytes())
-    data = load("glyphs", **SMALL, fonts=[font])
+    data = load_data("glyphs", **SMALL, fonts=[font])
     assert any(image_id.endswith("-Mine") for image_id in data.train.ids)
 
 
@@ -95,10 +96,10 @@ def test_a_font_file_of_yours_adds_its_face(tmp_path):
 )
 def test_impossible_options_are_refused(options, complaint):
     with pytest.raises(DataError, match=complaint):
-        load("glyphs", **options)
+        load_data("glyphs", **options)
 
 
 def test_a_file_that_is_no_font_is_named(tmp_path):
     (tmp_path / "bad.ttf").write_text("no font")
     with pytest.raises(DataError, match=r"bad\.ttf: not a font"):
-        load("glyphs", fonts=[tmp_path / "bad.ttf"])
+        load_data("glyphs", fonts=[tmp_path / "bad.ttf"])

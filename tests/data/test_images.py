@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prunnet.data import DataError, ImageSet, Protocol, RetrievalData, UnreadableImageError
+from prunnet.data import ImageSet, Protocol, RetrievalData
 from prunnet.data.images import FilePixels, clip_box
+from prunnet.errors import DataError, UnreadableImageError
 
 
 def arrays(n=6, classes=3):

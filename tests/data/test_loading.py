@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from prunnet.data import (
-    ClassBalancedSampler,
-    DataError,
-    ImageDataset,
-    ImageSet,
-    ShuffledSampler,
-    UnreadableImageError,
-    collate,
-    make_loader,
-)
+from prunnet.data import ClassBalancedSampler, ImageDataset, ImageSet, ShuffledSampler, collate, make_loader
 from prunnet.data.images import FilePixels
+from prunnet.errors import DataError, UnreadableImageError
 
 
 def noisy(image):

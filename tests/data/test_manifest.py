@@ -2,8 +2,8 @@ import builtins
 
 import pytest
 
-from prunnet.data import DataError, load
-from prunnet.errors import MissingExtraError
+from prunnet.data import load_data
+from prunnet.errors import DataError, MissingExtraError
 
 HEADER = "path,label,split,is_query,is_gallery,camera,bbox\n"
 ROWS = [
@@ -28,7 +28,7 @@ def photos(tmp_path, draw, write):
 
 
 def test_everything_a_manifest_can_say(photos):
-    data = load(photos())
+    data = load_data(photos())
     assert data.name == "photos"
     assert data.train.label_names == ["cat", "dog"] and data.train.image(1).size == (6, 7)
     assert data.query.label_names == ["fox", "owl"] and data.query.labels.tolist() == [1]
@@ -52,7 +52,7 @@ def test_parquet_says_the_same(photos, tmp_path):
         "bbox": [None, [1.0, 2.0, 7.0, 9.0], None, None, [0.0, 0.0, 5.0, 6.0]],
     }
     parquet.write_table(pyarrow.table(columns), tmp_path / "photos.parquet")
-    read, written = load(tmp_path / "photos.parquet"), load(photos())
+    read, written = load_data(tmp_path / "photos.parquet"), load_data(photos())
     for part in ("train", "query", "gallery"):
         ours, theirs = getattr(read, part), getattr(written, part)
         assert ours.ids == theirs.ids and ours.labels.tolist() == theirs.labels.tolist()
@@ -61,10 +61,10 @@ def test_parquet_says_the_same(photos, tmp_path):
 
     parquet.write_table(pyarrow.table({**columns, "split": ["train"] * 4 + ["later"]}), tmp_path / "bad.parquet")
     with pytest.raises(DataError, match=r"bad\.parquet:5: split must be"):
-        load(tmp_path / "bad.parquet")
+        load_data(tmp_path / "bad.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match=r"bad\.parquet: not a Parquet file"):
-        load(tmp_path / "bad.parquet")
+        load_data(tmp_path / "bad.parquet")
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
@@ -78,11 +78,11 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"pip install 'prunnet\[parquet\]'"):
-        load(tmp_path / "photos.parquet")
+        load_data(tmp_path / "photos.parquet")
 
 
 def test_without_flags_every_test_image_asks_all_others(photos):
-    data = load(photos("path,label,split\na/1.jpg,cat,train\nb/1.jpg,owl,validation\nb/2.jpg,owl,validation\n"))
+    data = load_data(photos("path,label,split\na/1.jpg,cat,train\nb/1.jpg,owl,validation\nb/2.jpg,owl,validation\n"))
     assert data.query is data.gallery and data.protocol.same_set and not data.protocol.camera_junk
     assert len(data.gallery) == 2
 
@@ -90,7 +90,7 @@ def test_without_flags_every_test_image_asks_all_others(photos):
 def test_paths_may_be_relative_to_a_root(photos, tmp_path, write):
     photos()
     file = write(tmp_path / "elsewhere" / "m.csv", "path,label,split\nb/1.jpg,owl,test\nb/2.jpg,owl,test\n")
-    data = load(file, root=tmp_path)
+    data = load_data(file, root=tmp_path)
     assert data.train is None and data.gallery.image(0).size == (12, 10)
 
 
@@ -118,13 +118,13 @@ def test_paths_may_be_relative_to_a_root(photos, tmp_path, write):
 )
 def test_mistakes_are_located(photos, text, complaint):
     with pytest.raises(DataError, match=complaint) as caught:
-        load(photos(text))
+        load_data(photos(text))
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "photos.csv").write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(DataError, match=r"photos\.csv: not a text file"):
-        load(tmp_path / "photos.csv")
+        load_data(tmp_path / "photos.csv")
     with pytest.raises(DataError, match=r"missing\.csv: no such file"):
-        load(tmp_path / "missing.csv")
+        load_data(tmp_path / "missing.csv")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prunnet.data import ClassBalancedSampler, DataError, ShuffledSampler
+from prunnet.data import ClassBalancedSampler, ShuffledSampler
+from prunnet.errors import DataError
 
 
 def shuffled(**options):

@@ -5,7 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from prunnet.data import DataError, eval_transform, train_transform
+from prunnet.data import eval_transform, train_transform
+from prunnet.errors import DataError
 
 
 @dataclass(frozen=True)

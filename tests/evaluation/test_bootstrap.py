@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from prunnet.evaluation import CompatibilityMatrix, EvaluationError, Model
+from prunnet.errors import EvaluationError
+from prunnet.evaluation import CompatibilityMatrix, Model
 
 
 def matrix(per_query: np.ndarray) -> CompatibilityMatrix:

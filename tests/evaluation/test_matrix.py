@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prunnet.evaluation import CompatibilityMatrix, EvaluationError, Model
+from prunnet.errors import EvaluationError
+from prunnet.evaluation import CompatibilityMatrix, Model
 
 VALUES = np.array([[0.9, 0.8, 0.5], [0.85, 0.8, 0.55], [0.7, 0.5, 0.6]])
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.evaluation.slow import METRICS, rankings, slow_metric
 
 from prunnet._torchvision import require_torchvision
-from prunnet.evaluation import EvaluationError, LabelRelevance, Metric, TruthRelevance, score
-
-from .slow import METRICS, rankings, slow_metric
+from prunnet.errors import EvaluationError
+from prunnet.evaluation import LabelRelevance, Metric, TruthRelevance, score
 
 
 def vectors(generator: np.random.Generator, count: int, dimensions: int = 6) -> torch.Tensor:

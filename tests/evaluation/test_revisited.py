@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from prunnet.evaluation import EvaluationError, TruthRelevance, revisited_map, score
+from prunnet.errors import EvaluationError
+from prunnet.evaluation import TruthRelevance, revisited_map, score
 
 
 def one_query(order: list[int], **truth: list[int]) -> dict:

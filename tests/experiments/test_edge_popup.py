@@ -9,11 +9,11 @@ import torch
 from typer.testing import CliRunner
 
 from prunnet.cli.main import app
-from prunnet.data import load
+from prunnet.data import load_data
 from prunnet.experiments.edge_popup import (
     STRATEGIES,
     Conv8,
-    Search,
+    ScoreSearch,
     Study,
     accuracy,
     classification_split,
@@ -27,7 +27,7 @@ STUDY = Study(capacities=(0.5, 0.3), epochs=2, batch_size=32, width=0.125)
 
 @pytest.fixture(scope="module")
 def split():
-    return classification_split(load("glyphs", classes=9, images_per_class=24, size=16, difficulty=0.2))
+    return classification_split(load_data("glyphs", classes=9, images_per_class=24, size=16, difficulty=0.2))
 
 
 def test_glyphs_are_split_within_their_classes(split) -> None:
@@ -41,7 +41,7 @@ def test_scores_alone_find_a_subnetwork_that_recognises(split) -> None:
     torch.manual_seed(0)
     network = Conv8((1, 16, 16), 6, width=0.25)
     before = {name: weight.clone() for name, weight in network.named_parameters()}
-    search = Search(network, STUDY, seed=0)
+    search = ScoreSearch(network, STUDY, seed=0)
     start = rank(dict(search.scores.items()), (0.5,))[0]
     found = search.find(images, labels, 0.5, epochs=30)
     assert all(torch.equal(weight, before[name]) for name, weight in network.named_parameters())
@@ -104,7 +104,7 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(split, tmp_path, strateg
 
 
 def test_processes_share_the_searches(tmp_path: Path) -> None:
-    data = load("glyphs", classes=9, images_per_class=8, size=16)
+    data = load_data("glyphs", classes=9, images_per_class=8, size=16)
     study = replace(STUDY, epochs=1, capacities=(0.5, 1 / 3))
 
     def work(seeds: tuple[int, ...]) -> None:

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.experiments.test_suite_tables import made_up
 
-from prunnet.data import load
+from prunnet.costs import cost
+from prunnet.data import load_data
 from prunnet.experiments import SUITES, figures
-from prunnet.experiments.cost_figures import member_cost
-from prunnet.experiments.runs import saved_family
+from prunnet.experiments.jobs import saved_capacities
 from prunnet.experiments.tsne import CLASSES, few_classes
-from prunnet.network import Members, PrunableNetwork, cost
-
-from .test_tables import made_up
+from prunnet.narrow import Members
+from prunnet.network import PrunableNetwork
+from prunnet.runs import Run
 
 
 def test_every_figure_is_drawn_twice(finished: tuple[Path, list[str]]) -> None:
@@ -36,22 +37,22 @@ def test_a_sweep_has_a_point_per_row(tmp_path) -> None:
 
 
 def test_separate_networks_cost_what_they_are(finished: tuple[Path, list[str]]) -> None:
-    runs = {name: next(finished[0].glob(f"{name}/*/seed-0")) for name in ("separate", "prunnet-paper", "added")}
-    family, capacities = saved_family(runs["separate"])
+    runs = {name: Run(next(finished[0].glob(f"{name}/*/seed-0"))) for name in ("separate", "prunnet-paper", "added")}
+    family, capacities = runs["separate"].network, saved_capacities(runs["separate"])
     assert capacities == [1.0, 0.5, 0.2]
-    costs = [member_cost(family, capacity) for capacity in capacities]
+    costs = [cost(family, capacity) for capacity in capacities]
     assert costs[0].macs > costs[1].macs > costs[2].macs and costs[0].bytes > costs[2].bytes
-    pruned, _ = saved_family(runs["prunnet-paper"])
-    assert member_cost(pruned, 0.2) == cost(pruned, 0.2) and costs[0].macs == cost(pruned, 1.0).macs
-    assert saved_family(runs["added"])[1] == [0.1]
+    pruned = runs["prunnet-paper"].network
+    assert costs[0].macs == cost(pruned, 1.0).macs
+    assert saved_capacities(runs["added"]) == [0.1]
 
 
 def test_a_network_with_score_maps_costs_what_its_capacity_does(finished: tuple[Path, list[str]]) -> None:
-    pruned, _ = saved_family(next(finished[0].glob("prunnet-paper/*/seed-0")))
+    pruned = Run(next(finished[0].glob("prunnet-paper/*/seed-0"))).network
     assert isinstance(pruned, PrunableNetwork)
     members = Members([pruned.subnetwork(capacity) for capacity in (1.0, 0.2)])  # how such a network is saved
     for capacity in (1.0, 0.2):
-        assert member_cost(members, capacity).macs == cost(pruned, capacity).macs
+        assert cost(members, capacity).macs == cost(pruned, capacity).macs
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200))
@@ -64,7 +65,7 @@ def test_smoothing_keeps_length_and_range(values: list[float]) -> None:
 
 
 def test_a_few_classes_of_many() -> None:
-    gallery = load("glyphs", classes=60, images_per_class=4, size=8).gallery
+    gallery = load_data("glyphs", classes=60, images_per_class=4, size=8).gallery
     few = few_classes(gallery)
     assert few.classes == CLASSES and set(few.labels) == set(range(CLASSES)) and len(few) == CLASSES * 3
     assert few.label_names[0] == gallery.label_names[0] and few.label_names[-1] == gallery.label_names[-1]

@@ -4,7 +4,7 @@ import torch
 from prunnet.experiments import ROWS, SUITES, paper
 from prunnet.experiments.suites import SMALL_BACKBONES
 from prunnet.network import create_backbone
-from prunnet.training import PRESETS, resolve
+from prunnet.runs import PRESETS, resolve
 
 
 @pytest.mark.parametrize("name", ROWS)

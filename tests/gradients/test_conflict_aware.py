@@ -6,7 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from prunnet.gradients import Blocks, ConflictAware, Direct, GradientError, Mean, PCGrad
+from prunnet.errors import GradientError
+from prunnet.gradients import Blocks, ConflictAware, Direct, Mean, PCGrad
 
 SHAPES = [(3, 4, 2, 2), (4, 1, 3, 3), (2, 6, 5), (5, 7), (9,)]
 GRANULARITIES = ["filter", "row", "layer", "network"]

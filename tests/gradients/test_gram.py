@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from prunnet.gradients import ConflictAware, Direct, GradientError, Integrator, Mean, Pareto, PCGrad, Sum
+from prunnet.errors import GradientError
+from prunnet.gradients import ConflictAware, Direct, Integrator, Mean, Pareto, PCGrad, Sum
 
 INTEGRATORS = [ConflictAware(), ConflictAware(rule="released"), Direct(), PCGrad(), Sum(), Mean(), Pareto()]
 SCALES = [0.0, 1e-38, 1e-30, 1e-12, 1.0, 1e12, 1e30]

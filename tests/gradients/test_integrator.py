@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from prunnet.gradients import Blocks, ConflictAware, Direct, GradientError, Integrator, Mean, Pareto, PCGrad, Sum
+from prunnet.errors import GradientError
+from prunnet.gradients import Blocks, ConflictAware, Direct, Integrator, Mean, Pareto, PCGrad, Sum
 
 PER_LAYER = [
     ConflictAware(),

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prunnet.errors import MissingExtraError
-from prunnet.gradients import GradientError, Pareto
+from prunnet.errors import GradientError, MissingExtraError
+from prunnet.gradients import Pareto
 
 torchjd = pytest.importorskip("torchjd.aggregation")
 

@@ -20,14 +20,14 @@ from prunnet.methods import (
     Method,
     PrunNet,
     PrunNetOptions,
-    ScoreMapsNetwork,
     SwitchNet,
 )
 from prunnet.methods.losses import CrossEntropy, contrastive
 from prunnet.methods.sfsc import evidential_loss, relative_certainty, uncertainty
 from prunnet.methods.sspl import k_means
-from prunnet.network import Members, SlimmableNetwork, Subnetwork
-from prunnet.network.narrow import narrow
+from prunnet.narrow import Members, SlimmableNetwork
+from prunnet.narrow.narrowing import narrow
+from prunnet.network import Subnetwork
 
 CLASSES = 5
 CAPACITIES = (0.6, 0.3)
@@ -292,7 +292,7 @@ def test_a_whole_family_can_be_compatible_with_an_old_classifier() -> None:
 
 
 def test_score_maps_are_not_nested() -> None:
-    net = prunnet.convert(prunnet.create_backbone("resnet18", **BACKBONES["resnet18"]), 16)
-    network = ScoreMapsNetwork(net, CAPACITIES)
+    backbone = prunnet.create_backbone("resnet18", **BACKBONES["resnet18"])
+    network = prunnet.convert(backbone, 16, selection=prunnet.ScoreMaps(CAPACITIES))
     large, small = network.masks_at(CAPACITIES)
     assert any((small[name] & ~large[name]).any() for name in small)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 import prunnet
 from prunnet.errors import CapacityError, PrunNetError
 from prunnet.gradients import ConflictAware, Mean, Sum
-from prunnet.methods import AnyCapacities, Dense, FixedCapacities, PrunNet, PrunNetOptions, ScoreMapsNetwork
-from prunnet.network.functional import embed
+from prunnet.methods import AnyCapacities, Dense, FixedCapacities, PrunNet, PrunNetOptions
+from prunnet.network.functional import embed_with
 
 CLASSES = 5
 TWO = PrunNetOptions(capacities=FixedCapacities((0.6, 0.3)), integrator=Sum())
@@ -27,9 +27,15 @@ class Backbone(nn.Module):
         return self.linear(torch.relu(self.norm(self.conv(images))).mean((2, 3)))
 
 
-def make(options: PrunNetOptions = TWO, ranking: str = "magnitude", **arguments: object) -> PrunNet:
+def make(
+    options: PrunNetOptions = TWO,
+    ranking: str = "magnitude",
+    selection: prunnet.network.Selection | None = None,
+    **arguments: object,
+) -> PrunNet:
     torch.manual_seed(0)
-    net = prunnet.convert(Backbone(), 4, preprocessing=prunnet.Preprocessing((3, 8, 8)), ranking=ranking)
+    size = prunnet.Preprocessing((3, 8, 8))
+    net = prunnet.convert(Backbone(), 4, preprocessing=size, ranking=ranking, selection=selection)
     return PrunNet(net.double(), CLASSES, options, **arguments).double().train()
 
 
@@ -91,7 +97,7 @@ def test_equation_2_against_autograd_through_a_straight_through_layer(ranking: s
             importance = score.abs() if ranking == "magnitude" else score
             effective[name] = StraightThrough.apply(weight, importance, masks[name])
         statistics = {n: b.clone() for n, b in net.named_buffers()} if capacity < 1 else {}
-        embedding = embed(net.backbone, net.head, images, weights=effective, statistics=statistics)
+        embedding = embed_with(net.backbone, net.head, images, weights=effective, statistics=statistics)
         reference.loss(embedding, labels).backward()
     expected = {name: p.grad for name, p in reference.named_parameters()}
     assert same(pick(found, *WEIGHTS), pick(expected, *WEIGHTS))
@@ -203,21 +209,21 @@ def test_clip_passes_bounds_the_gradient_of_each_subnetwork() -> None:
 
 
 def test_score_maps_are_separate_and_each_belongs_to_one_pass() -> None:
-    method = make(replace(TWO, score_maps=True))
+    method = make(selection=prunnet.ScoreMaps((0.6, 0.3)))
     net = method.network
-    assert isinstance(net, ScoreMapsNetwork)
     small, large = net.masks(0.3)["conv.weight"], net.masks(0.6)["conv.weight"]
     assert (small & ~large).any(), "two random maps should not be nested"
     gradients_of(method)
     for capacity in (0.6, 0.3):
-        score = net.map_of(capacity)["conv.weight"]
+        score = net.selection.scores_at(net, capacity)["conv.weight"]
         assert score.grad[net.masks(capacity)["conv.weight"]].abs().sum() > 0
         assert not score.grad[~net.masks(capacity)["conv.weight"]].any()
     assert all(score.grad is None for score in net.scores.values())
-    with pytest.raises(CapacityError, match=r"this network has 0\.6, 0\.3; found 0\.5"):
+    with pytest.raises(CapacityError, match=r"a score map for each of 100 %, 60 %, 30 %; found 50 %"):
         net.subnetwork(0.5)
-    with pytest.raises(PrunNetError, match="score_maps needs fixed capacities"):
-        make(replace(TWO, score_maps=True, capacities=AnyCapacities()))
+    for other in (AnyCapacities(), FixedCapacities((0.5,))):
+        with pytest.raises(PrunNetError, match="trained at just these capacities"):
+            make(replace(TWO, capacities=other), selection=prunnet.ScoreMaps((0.6, 0.3)))
 
 
 def test_micro_batches_add_up_to_the_batch() -> None:

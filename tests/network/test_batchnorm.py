@@ -3,13 +3,12 @@ import warnings
 
 import pytest
 import torch
+from tests.networks import images_for
 from torch import nn
 
 import prunnet
 from prunnet.errors import CapacityError, ImageError
 from prunnet.network import batchnorm
-
-from .conftest import images_for
 
 
 def loader_for(net: prunnet.PrunableNetwork, batches: int = 3, size: int = 8) -> list[torch.Tensor]:
@@ -104,7 +103,7 @@ def test_max_batches_reads_no_further(small_net) -> None:
         yield from loader_for(small_net, batches=2)
         raise AssertionError("a third batch was asked for")
 
-    prunnet.adapt_batchnorm(small_net, endless(), max_batches=2, capacities=(0.5,))
+    prunnet.adapt_batchnorm(small_net, endless(), adapt_batches=2, capacities=(0.5,))
 
 
 @torch.no_grad()

@@ -2,12 +2,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.network.test_batchnorm import loader_for
+from tests.networks import images_for
 
 import prunnet
 from prunnet.errors import FamilyError, ImageError
-
-from .conftest import images_for
-from .test_batchnorm import loader_for
 
 
 @pytest.fixture

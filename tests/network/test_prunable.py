@@ -5,13 +5,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.networks import HandWritten, images_for, torchvision_vit
 from torch import nn
 
 import prunnet
 from prunnet._torchvision import require_torchvision
 from prunnet.errors import CapacityError, ImageError, ModuleError
-
-from .conftest import HandWritten, images_for, torchvision_vit
 
 pytestmark = pytest.mark.filterwarnings("ignore::prunnet.NotAdaptedWarning")
 capacities = st.floats(min_value=0.001, max_value=1.0)

@@ -1,8 +1,7 @@
 from pathlib import Path
 
 import pytest
-
-from .browser import CHROMIUM, look
+from tests.report.browser import CHROMIUM, look
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the path")
 

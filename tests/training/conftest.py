@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from prunnet.data import RetrievalData, load
+from prunnet.data import RetrievalData, load_data
 
 # a run of a few seconds: one narrow residual block per stage on small grey glyphs
 TINY: dict[str, Any] = {
@@ -20,4 +20,4 @@ GLYPHS: dict[str, Any] = {"classes": 12, "images_per_class": 8, "size": 16}
 
 @pytest.fixture(scope="session")
 def glyphs() -> RetrievalData:
-    return load("glyphs", **GLYPHS)
+    return load_data("glyphs", **GLYPHS)

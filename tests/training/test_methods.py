@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.training.conftest import TINY
 
-from prunnet.errors import PrunNetError
-from prunnet.network import Members, PrunableNetwork, load_family
+import prunnet
+from prunnet.errors import ConfigError, PrunNetError
+from prunnet.narrow import Members
+from prunnet.network import PrunableNetwork
+from prunnet.runs import Run
+from prunnet.runs.config import resolve
+from prunnet.storage import load as load_family
 from prunnet.training import train
-from prunnet.training.config import ConfigError, resolve
-from prunnet.training.old import OldRun
-
-from .conftest import TINY
 
 pytestmark = pytest.mark.slow  # a training each
 
@@ -85,10 +87,10 @@ def test_new_members_join_the_family_they_extend(glyphs, old: Path, tmp_path) ->
     run = train(None, glyphs, out=tmp_path / "bct", quiet=True, **settings)
     assert run.network.family_id == load_family(old / "model").family_id
     assert [model.capacity for model in run.matrix.models] == [1.0, 0.5, 0.2, 0.1]
-    again = OldRun.load(run.folder)  # a run that extends a run: its family is whole
-    assert again.family.subnetwork(1.0).capacity == 1.0 and 0.1 in again.family.capacities
+    again = prunnet.load(run.folder)  # a run that extends a run: its family is whole
+    assert again.subnetwork(1.0).capacity == 1.0 and 0.1 in again.capacities
     with pytest.raises(ConfigError, match="missing or damaged"):
-        again.classifier_for(glyphs.train)
+        Run(run.folder).classifier_for(glyphs.train)
 
 
 def test_a_new_generation_is_measured_against_the_old_one(glyphs, old: Path, tmp_path) -> None:
@@ -108,7 +110,7 @@ def test_a_new_generation_is_measured_against_the_old_one(glyphs, old: Path, tmp
 @torch.no_grad()
 def old_loss(family: Any, old: Path, data: Any) -> float:
     """Cross-entropy of the old classifier on training images as the new dense network embeds them."""
-    classifier, classes = OldRun.load(old).classifier_for(data.train)
+    classifier, classes = Run(old).classifier_for(data.train)
     images = family.preprocessing.batch([data.train.image(i) for i in range(len(data.train))])
     embeddings = family.subnetwork(1.0)(images, normalise=False)
     return float(F.cross_entropy(classifier(embeddings), torch.tensor(classes)[data.train.labels]))

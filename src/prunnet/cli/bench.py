@@ -1,14 +1,18 @@
 """`prunnet bench`: what subnetworks really take on this machine."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 
 def bench(
-    network: Annotated[Path, typer.Argument(metavar="FAMILY", help="A family or run folder, or a timm model.")],
-    capacities: Annotated[str, typer.Option(help="Capacities to measure, with commas between them.")] = "1,.5,.2,.1",
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A run, family, members or subnetwork, .prun or timm model."),
+    ],
+    capacities: Annotated[
+        str | None, typer.Option(help="Capacities to measure.", show_default="1, .5, .2, .1 and those trained")
+    ] = None,
     runtimes: Annotated[str, typer.Option(help="Any of torch, onnxruntime, openvino.")] = "torch,onnxruntime,openvino",
     structured: Annotated[bool, typer.Option("--structured", help="Also measure structured subnetworks.")] = False,
     batch_size: Annotated[int, typer.Option(help="Images at once, for throughput.", min=1)] = 8,
@@ -24,19 +28,16 @@ def bench(
     from rich.console import Console
     from rich.table import Table
 
-    import prunnet
+    from prunnet.cli.opening import open_model
     from prunnet.cli.parsing import parse_capacities
-    from prunnet.deploy.bench import bench as measure
+    from prunnet.deploy import bench as measure
     from prunnet.network.capacity import format_capacity
 
-    chosen = parse_capacities(capacities)
-    if network.is_dir():
-        net = prunnet.load(network / "model" if (network / "model").is_dir() else network)
-    else:
-        net = prunnet.convert(prunnet.create_backbone(str(network)))
+    family = open_model(model)
+    chosen = None if capacities is None else parse_capacities(capacities)
     names = [name.strip() for name in runtimes.split(",")]
-    timings = measure(net, chosen, names, structured=structured, batch_size=batch_size, rounds=rounds)
-    title = f"Latency of one image, throughput of {batch_size}, ratios to dense"
+    timings = measure(family, chosen, names, structured=structured, batch_size=batch_size, rounds=rounds)
+    title = f"Latency of one image, throughput of {batch_size}, ratios to the largest"
     table = Table(title=title, title_justify="left", box=None)
     for heading in ("runtime", "capacity", "kind", "latency", "images/s", "time ×", "MACs ×", "uses it"):
         table.add_column(

@@ -49,7 +49,7 @@ def compare(
     from prunnet.errors import PrunNetError
     from prunnet.experiments import SUITES
     from prunnet.experiments import compare as run_comparison
-    from prunnet.training.config import merge_assignments
+    from prunnet.runs.config import merge_assignments
 
     console = Console(highlight=False, soft_wrap=True)
 
@@ -101,13 +101,13 @@ def _study(
 ) -> None:
     from dataclasses import fields
 
-    from prunnet.data import load
+    from prunnet.data import load_data
     from prunnet.errors import PrunNetError
     from prunnet.experiments.edge_popup import Study
     from prunnet.experiments.edge_popup_report import run_study
 
     options = settings.pop("data_options", {})
-    data = load(settings.pop("data", "glyphs"), settings.pop("root", None), **options)
+    data = load_data(settings.pop("data", "glyphs"), settings.pop("root", None), **options)
     known = [field.name for field in fields(Study)]
     if unknown := [name for name in settings if name not in known]:
         raise PrunNetError(f"edge-popup has no setting {unknown[0]!r}; it has {', '.join(known)}")

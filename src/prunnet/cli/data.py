@@ -42,12 +42,12 @@ def check_data(
     from rich.markup import escape
     from rich.table import Table
 
-    from prunnet.data import check, load
+    from prunnet.data import check, load_data
     from prunnet.errors import PrunNetError
 
     console = Console()
     try:
-        data = load(spec, root)
+        data = load_data(spec, root)
     except PrunNetError as error:
         Console(stderr=True).print(f"[red]error[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(2) from None

@@ -21,7 +21,7 @@ def demo(
     """
     from rich.console import Console
 
-    from prunnet.report.demo import demo_settings, run_demo
+    from prunnet.demo import demo_settings, run_demo
 
     console = Console()
     report = run_demo(out, demo_settings(quick=quick, seed=seed), console)

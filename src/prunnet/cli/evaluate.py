@@ -1,26 +1,26 @@
 """`prunnet evaluate`: the compatibility matrix of a trained family, and a gate for continuous integration."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from prunnet.cli.parsing import parse_capacities
-
-if TYPE_CHECKING:
-    from prunnet.data import RetrievalData
-
 
 def evaluate(
-    family: Annotated[Path, typer.Argument(metavar="RUN_OR_FAMILY", help="A run folder, or a family folder.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, family, members or subnetwork, or a .prun.")],
     data: Annotated[
         str | None, typer.Option(help="A manifest, a folder per class, or a data set's name; default: the run's own.")
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
-    capacities: Annotated[str, typer.Option(help="Fractions of connections kept.")] = "1,.8,.6,.4,.2,.1",
+    capacities: Annotated[
+        str | None,
+        typer.Option(help="Fractions of connections kept.", show_default="1, .8, .6, .4, .2, .1 and those trained"),
+    ] = None,
     metric: Annotated[str | None, typer.Option(help="mAP, mAP@k, Recall@k, …; by default the data set's own.")] = None,
-    old: Annotated[Path | None, typer.Option(help="A second family, to check an upgrade from it.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write; by default evaluation/ beside the model.")] = None,
+    old: Annotated[str | None, typer.Option(help="A second family, to check an upgrade from it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write.", show_default="a new folder in evaluations/ of the model")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a cross-test is not compatible.")] = False,
     tolerance: Annotated[float, typer.Option(help="Points of the metric a cross-test may fall short by.", min=0)] = 0.0,
     bootstrap: Annotated[int, typer.Option(help="Resamples of the queries for confidence intervals.", min=0)] = 0,
@@ -31,23 +31,33 @@ def evaluate(
 ) -> None:
     """Score every pair of subnetworks, one embedding queries and one the gallery.
 
-    Writes matrix.csv, .json, .md, .tex, .png and curve.png. Embeddings are kept in OUT/embeddings and used again.
+    Writes matrix.csv, .json, .md, .tex, .png and curve.png to a folder of its own: what a run ended with stays what it
+    is. Embeddings are kept in embeddings/ of the model and used again.
+
+    Examples:  prunnet evaluate runs/a --capacities 1,.4,.13   ·   prunnet evaluate family.prun --data photos/ --out e/
     """
     from rich.console import Console
 
     import prunnet
-    from prunnet.evaluation import evaluate as evaluate_family
+    from prunnet.cli.parsing import parse_capacities
+    from prunnet.errors import PrunNetError
+    from prunnet.runs import Run
+    from prunnet.runs.run import new_folder
 
-    chosen = parse_capacities(capacities)
-    folder = _family_folder(family)
-    out = out or (family / "evaluation")
-    matrix = evaluate_family(
-        prunnet.load(folder),
-        _data(family, data, root),
-        chosen,
+    run = Run(model)
+    if data is None and not run.exists:
+        raise PrunNetError(f"{model} is no run folder, so its data is not known; name it with --data")
+    if out is None and not run.folder.is_dir():
+        raise PrunNetError(f"{model} is no folder; say where to write with --out")
+    wanted = None if capacities is None else parse_capacities(capacities)
+    images = run.load_data() if data is None else prunnet.load_data(data, root)
+    matrix = prunnet.evaluate(
+        prunnet.load(model),
+        images,
+        wanted,
         metric,
-        old=None if old is None else prunnet.load(_family_folder(old)),
-        store=out / "embeddings",
+        old=None if old is None else prunnet.load(old),
+        store=run.embeddings if out is None else out / "embeddings",
         batch_size=batch_size,
         workers=workers,
         device=device,
@@ -55,33 +65,12 @@ def evaluate(
     )
     if bootstrap:
         matrix = matrix.bootstrap(bootstrap)
-    matrix.to_csv(out / "matrix.csv")
-    matrix.to_json(out / "matrix.json")
-    matrix.to_markdown(out / "matrix.md")
-    matrix.to_latex(out / "matrix.tex")
-    matrix.heatmap(out / "matrix.png")
-    matrix.curve(out / "curve.png")
+    folder = out or new_folder(run.evaluations, f"{matrix.data}-{matrix.metric}")
+    matrix.write(folder)
     console = Console()
     console.print(matrix)
     verdict = matrix.check(tolerance / 100)
     console.print(str(verdict), style="green" if verdict else "red", highlight=False, soft_wrap=True)
-    console.print(f"written to {out}", highlight=False, soft_wrap=True)
+    console.print(f"written to {folder}", highlight=False, soft_wrap=True)
     if check and not verdict:
         raise typer.Exit(1)
-
-
-def _data(family: Path, data: str | None, root: Path | None) -> "RetrievalData":
-    from prunnet.data import load
-    from prunnet.errors import PrunNetError
-    from prunnet.training.config import read_yaml, resolve
-    from prunnet.training.run import load_data
-
-    if data is not None:
-        return load(data, root)
-    if not (family / "config.yaml").is_file():
-        raise PrunNetError(f"{family} is no run folder, so its data is not known; name it with --data")
-    return load_data(resolve(read_yaml(family / "config.yaml")))
-
-
-def _family_folder(path: Path) -> Path:
-    return path / "model" if (path / "model").is_dir() else path

@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from prunnet.data import RetrievalData
     from prunnet.network import Subnetwork
 
 
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A subnetwork, family or run folder.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, family, members or subnetwork, or a .prun.")],
     out: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .onnx, .pt2 or .xml (OpenVINO).")],
-    capacity: Annotated[float | None, typer.Option(help="Of a family: which subnetwork; default: dense.")] = None,
+    capacity: Annotated[float | None, typer.Option(help="Which subnetwork; default: the largest.")] = None,
     format: Annotated[str | None, typer.Option(help="onnx, pt2 or openvino; default: by the suffix.")] = None,
     int8: Annotated[bool, typer.Option("--int8", help="Quantise the ONNX file; needs --data.")] = False,
     data: Annotated[
         str | None, typer.Option(help="Images to calibrate int8 on, to measure what it costs, and to adapt batch norm.")
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
-    max_batches: Annotated[int, typer.Option(help="Batches of 64 images to calibrate on.", min=1)] = 4,
+    calibration_batches: Annotated[int, typer.Option(help="Batches of 64 images to calibrate int8 on.", min=1)] = 4,
 ) -> None:
     """Write a subnetwork for another runtime, from normalised images to L2-normalised embeddings.
 
@@ -31,49 +32,46 @@ def export(
 
     from rich.console import Console
 
-    from prunnet.data import load as load_data
-    from prunnet.deploy.errors import ExportError
-    from prunnet.deploy.export import export as write
-    from prunnet.deploy.int8_cost import int8_cost
-    from prunnet.deploy.training_images import training_images
+    import prunnet
+    from prunnet.costs.quantities import format_quantity
+    from prunnet.data import training_images
+    from prunnet.deploy.export.int8_cost import int8_cost
+    from prunnet.errors import ExportError
     from prunnet.network.capacity import format_capacity
-    from prunnet.network.units import format_quantity
 
     if int8 and data is None:
         raise ExportError("int8 is calibrated, and what it costs measured, on images: name some with --data")
-    console = Console()
-    subnetwork = _subnetwork(model, capacity, data, root)
+    images = None if data is None else prunnet.load_data(data, root)
+    subnetwork = _subnetwork(model, capacity, images)
     calibration = None
-    if int8 and data is not None:
-        batches = training_images(data, root, subnetwork.preprocessing)
-        calibration = (batch.images for batch in islice(batches, max_batches))
-    exported = write(subnetwork, out, format, calibration=calibration)
+    if int8 and images is not None:
+        batches = training_images(images, subnetwork.preprocessing)
+        calibration = (batch.images for batch in islice(batches, calibration_batches))
+    exported = prunnet.export(subnetwork, out, format, calibration=calibration)
     what = f"family {exported.family_id} at {format_capacity(exported.capacity)}, {exported.metadata.precision}"
-    console.print(f"{out}: {what}, {format_quantity(exported.bytes, 'B')}", highlight=False, soft_wrap=True)
-    if int8 and data is not None:
-        cost = int8_cost(exported, subnetwork, load_data(data, root))
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{out}: {what}, {format_quantity(exported.bytes, 'B')}")
+    if int8 and images is not None:
+        cost = int8_cost(exported, subnetwork, images)
         console.print(
             f"{cost.metric}: {100 * cost.fp32:.2f} in fp32, {100 * cost.int8:.2f} in int8, "
-            f"{100 * cost.int8_in_fp32_gallery:.2f} with int8 queries in a gallery indexed in fp32",
-            highlight=False,
-            soft_wrap=True,
+            f"{100 * cost.int8_in_fp32_gallery:.2f} with int8 queries in a gallery indexed in fp32"
         )
 
 
-def _subnetwork(model: Path, capacity: float | None, data: str | None, root: Path | None) -> "Subnetwork":
+def _subnetwork(model: str, capacity: float | None, images: "RetrievalData | None") -> "Subnetwork":
+    """What is to be exported, with batch norm adapted on `images` where the family has no statistics."""
     import prunnet
-    from prunnet.deploy.budget import prune
-    from prunnet.deploy.training_images import training_images
-    from prunnet.errors import CapacityError
-    from prunnet.network.subnetwork_folder import FORMAT, load_subnetwork
+    from prunnet.data import training_images
+    from prunnet.network import Subnetwork
+    from prunnet.storage.opening import is_packed
 
-    config = model / "config.json"
-    if config.is_file() and f'"{FORMAT}"' in config.read_text():
-        if capacity is not None:
-            raise CapacityError(f"{model} is one subnetwork; --capacity is for a family")
-        return load_subnetwork(model)
-    net = prunnet.load(model / "model" if (model / "model").is_dir() else model)
-    chosen = 1.0 if capacity is None else capacity
-    if data is None or chosen == 1.0 or chosen in net.statistics:
-        return prune(net, capacity=chosen)
-    return prune(net, capacity=chosen, loader=training_images(data, root, net.preprocessing), max_batches=30)
+    if is_packed(model):
+        packed = prunnet.load(model, capacity=capacity)
+        assert isinstance(packed, Subnetwork)
+        return packed
+    family = prunnet.load(model)
+    wanted = max(family.available((1.0, *family.capacities))) if capacity is None else capacity
+    adapted = images is None or family.subnetwork(wanted).adapted
+    loader = None if adapted or images is None else training_images(images, family.preprocessing)
+    return prunnet.prune(family, capacity=wanted, loader=loader)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from prunnet.deploy.pack import Contents
+    from prunnet.storage.prun import Contents
 
 
 def pack(
     source: Annotated[
-        str, typer.Argument(metavar="FAMILY", help="A family or run folder; with --inspect, a .prun file.")
+        str, typer.Argument(metavar="MODEL", help="A run or family folder; with --inspect, a .prun file.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("family.prun"),
     values: Annotated[Literal["float16", "int8"], typer.Option(help="How values are stored.")] = "float16",
@@ -20,14 +20,14 @@ def pack(
         str | None, typer.Option(help="Adapt batch norm on its training images, and correct it for rounded values.")
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
-    max_batches: Annotated[int, typer.Option(help="Batches of 64 images to adapt on.", min=1)] = 30,
+    adapt_batches: Annotated[int, typer.Option(help="Batches of 64 images to adapt on.", min=1)] = 100,
     inspect: Annotated[bool, typer.Option("--inspect", help="Only show what a .prun file (or address) holds.")] = False,
 ) -> None:
     """Write a family as one progressive file, of which every capacity on the grid is a prefix.
 
     Examples:  prunnet pack runs/a -o a.prun --data photos/   ·   prunnet pack --inspect a.prun
     """
-    from prunnet.deploy.pack import read_contents
+    from prunnet.storage.prun import DEFAULT_GRID, read_contents
 
     if inspect:
         _show(read_contents(source), source)
@@ -35,14 +35,12 @@ def pack(
 
     import prunnet
     from prunnet.cli.parsing import parse_capacities
-    from prunnet.deploy.pack import DEFAULT_GRID
-    from prunnet.deploy.pack import pack as write
-    from prunnet.deploy.training_images import training_images
+    from prunnet.data import training_images
 
-    net = prunnet.load(Path(source) / "model" if (Path(source) / "model").is_dir() else source)
+    family = prunnet.load(source)
     capacities = DEFAULT_GRID if grid is None else parse_capacities(grid)
-    loader = None if data is None else training_images(data, root, net.preprocessing)
-    write(net, out, grid=capacities, values=values, loader=loader, max_batches=max_batches)
+    loader = None if data is None else training_images(prunnet.load_data(data, root), family.preprocessing)
+    prunnet.pack(family, out, grid=capacities, values=values, loader=loader, adapt_batches=adapt_batches)
     _show(read_contents(out), str(out))
 
 
@@ -57,14 +55,13 @@ def unpack(
     """
     from rich.console import Console
 
-    from prunnet.deploy.pack import prefix_bytes
-    from prunnet.deploy.pack import unpack as read
+    import prunnet
+    from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
-    from prunnet.network.subnetwork_folder import save_subnetwork
-    from prunnet.network.units import format_quantity
+    from prunnet.storage.prun import prefix_bytes
 
-    subnetwork = read(source, capacity)
-    folder = save_subnetwork(subnetwork, out)
+    subnetwork = prunnet.unpack(source, capacity)
+    folder = subnetwork.save(out)
     read_bytes = format_quantity(prefix_bytes(source, subnetwork.capacity), "B")
     what = f"family {subnetwork.family_id} at {format_capacity(subnetwork.capacity)}"
     Console().print(f"{what}: {read_bytes} read, written to {folder}", highlight=False, soft_wrap=True)
@@ -75,8 +72,8 @@ def _show(contents: "Contents", name: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
-    from prunnet.network.units import format_quantity
 
     table = Table(
         title=escape(f"{name}: family {contents.family_id}, {contents.backbone}, {contents.values}"),

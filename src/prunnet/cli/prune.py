@@ -7,7 +7,7 @@ import typer
 
 
 def prune(
-    family: Annotated[Path, typer.Argument(metavar="FAMILY", help="A family folder, or a run folder.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, family, members or subnetwork folder.")],
     capacity: Annotated[float | None, typer.Option(help="Fraction of connections kept.")] = None,
     max_bytes: Annotated[str | None, typer.Option(help="The largest within, say, 3MB (as packed).")] = None,
     max_macs: Annotated[str | None, typer.Option(help="The largest within, say, 200M.")] = None,
@@ -22,7 +22,7 @@ def prune(
     ] = False,
     data: Annotated[str | None, typer.Option(help="Adapt batch norm on its training images.")] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
-    max_batches: Annotated[int, typer.Option(help="Batches of 64 images to adapt on.", min=1)] = 30,
+    adapt_batches: Annotated[int, typer.Option(help="Batches of 64 images to adapt on.", min=1)] = 100,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")] = Path("subnetwork"),
 ) -> None:
     """Take the largest subnetwork within a budget out of a family, with batch-norm statistics of its own.
@@ -35,32 +35,27 @@ def prune(
     from rich.console import Console
 
     import prunnet
-    from prunnet.deploy.budget import prune as prune_family
-    from prunnet.deploy.training_images import training_images
+    from prunnet.costs.quantities import format_quantity
+    from prunnet.data import training_images
     from prunnet.network.capacity import format_capacity
-    from prunnet.network.subnetwork_folder import save_subnetwork
-    from prunnet.network.units import format_quantity
 
-    net = prunnet.load(family / "model" if (family / "model").is_dir() else family)
-    subnetwork = prune_family(
-        net,
+    family = prunnet.load(model)
+    subnetwork = prunnet.prune(
+        family,
         capacity=capacity,
         max_bytes=max_bytes,
         max_macs=max_macs,
         max_latency=max_latency,
         runtime=runtime,
         structured=structured,
-        loader=None if data is None else training_images(data, root, net.preprocessing),
-        max_batches=max_batches,
+        loader=None if data is None else training_images(prunnet.load_data(data, root), family.preprocessing),
+        adapt_batches=adapt_batches,
     )
-    structured = structured or net.structured
-    folder = save_subnetwork(subnetwork, out)
+    folder = subnetwork.save(out)
+    values = [parameter.count_nonzero() / parameter.numel() for parameter in subnetwork.backbone.parameters()]
     kept = sum(int(parameter.count_nonzero()) for parameter in subnetwork.backbone.parameters())
+    zeros = " with the zeros" if min(values) < 0.99 else ""
     size = format_quantity(sum(file.stat().st_size for file in folder.iterdir()), "B")
-    what = f"{'structured ' if structured else ''}subnetwork of family {subnetwork.family_id}"
-    Console().print(
-        f"{folder}: {what} at {format_capacity(subnetwork.capacity)}, {kept:,} backbone parameters kept, {size}"
-        + ("" if structured else " with the zeros"),
-        highlight=False,
-        soft_wrap=True,
-    )
+    what = f"subnetwork of family {subnetwork.family_id} at {format_capacity(subnetwork.capacity)}"
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{folder}: {what}, {kept:,} backbone parameters kept, {size}{zeros}", markup=False)

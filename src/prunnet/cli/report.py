@@ -9,7 +9,10 @@ import typer
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: RUN/report.html.")] = None,
-    capacity: Annotated[float, typer.Option(help="The small network whose searches are shown.")] = 0.13,
+    capacity: Annotated[
+        float | None,
+        typer.Option(help="The small network whose searches are shown.", show_default="0.13, or what is nearest"),
+    ] = None,
 ) -> None:
     """Write one self-contained HTML file about a run: matrix, curves, costs, training and real searches.
 

@@ -15,6 +15,7 @@ def train(
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Where a benchmark lies on disk.")] = None,
     backbone: Annotated[str | None, typer.Option(help="Name of a timm model.")] = None,
+    pretrained: Annotated[bool, typer.Option("--pretrained", help="Start from timm's weights.")] = False,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training images.")] = None,
     capacities: Annotated[str | None, typer.Option(help="Such as .8,.6,.4,.2; or any, for all of them.")] = None,
     preset: Annotated[str | None, typer.Option(help="Settings by name: --settings lists them.")] = None,
@@ -44,8 +45,8 @@ def train(
     import os
 
     from prunnet.errors import PrunNetError
-    from prunnet.training.config import merge_assignments, read_yaml, resolve
-    from prunnet.training.presets import PRESETS
+    from prunnet.runs.config import merge_assignments, read_yaml, resolve
+    from prunnet.runs.presets import PRESETS
 
     layers: dict[str, Any] = {}
     if preset is not None:
@@ -55,6 +56,7 @@ def train(
     if config is not None:
         layers |= read_yaml(config)
     given = {"data": data, "root": root and str(root), "backbone": backbone, "epochs": epochs, "strict": strict or None}
+    given["pretrained"] = pretrained or None
     layers |= {key: value for key, value in given.items() if value is not None}
     if capacities is not None:
         layers["capacities"] = "any" if capacities == "any" else parse_capacities(capacities)
@@ -90,8 +92,8 @@ def _show_settings() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from prunnet.training.config import TrainConfig
-    from prunnet.training.presets import PRESETS
+    from prunnet.runs.config import TrainConfig
+    from prunnet.runs.presets import PRESETS
 
     console = Console()
     table = Table(title="Settings (--set key=value)", title_justify="left")
@@ -111,14 +113,13 @@ def _show_settings() -> None:
 def _show_plan(config: Any) -> None:
     from rich.console import Console
 
-    from prunnet.network.units import format_quantity
-    from prunnet.training.config import to_yaml
+    from prunnet.costs.quantities import format_quantity
+    from prunnet.runs.config import to_yaml
     from prunnet.training.plan import plan
-    from prunnet.training.run import load_data
 
     console = Console(highlight=False)
     console.print(to_yaml(config).rstrip(), markup=False)
-    found = plan(config, load_data(config))
+    found = plan(config, config.load_data())
     console.print(
         f"\n{found.images:,} images of {found.classes:,} classes, {found.steps:,} steps of {found.passes} passes\n"
         f"{found.parameters:,} parameters, {found.connections:,} scores\n"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from prunnet.data.errors import DataError
+from prunnet.errors import DataError
 
 FACES = (
     *(f"DejaVu{family}.ttf" for family in ("Sans", "Sans-Bold", "Sans-Oblique", "Sans-BoldOblique")),

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from prunnet._progress import track
-from prunnet.data.errors import UnreadableImageError
 from prunnet.data.images import UNLABELLED, ImageSet
-from prunnet.data.registry import load
+from prunnet.data.registry import load_data
 from prunnet.data.retrieval import RetrievalData
+from prunnet.errors import UnreadableImageError
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def check(data: RetrievalData | str | Path, min_side: int = 8, examples: int = 3
     Errors: images that cannot be read or have a side under `min_side` pixels, queries without an answer, one picture on
     both sides of a split. Warnings: duplicates within a set, classes of one training image, classes on both sides.
     """
-    data = load(data)
+    data = load_data(data)
     sets = {"train": data.train, "query": data.query, "gallery": data.gallery}
     if data.query is data.gallery:
         sets = {"train": data.train, "test": data.gallery}

@@ -11,10 +11,10 @@ Classes of a single image cannot be retrieved and therefore train.
 import hashlib
 from pathlib import Path
 
-from prunnet.data.errors import DataError
-from prunnet.data.records import Record, retrieval_data
+from prunnet.data.image_files import Record, retrieval_data
+from prunnet.data.lists import is_image
 from prunnet.data.retrieval import Protocol, RetrievalData
-from prunnet.data.tables import is_image
+from prunnet.errors import DataError
 
 
 def load_folder(root: Path, metric: str = "mAP", test_share: float = 0.25, seed: int = 0) -> RetrievalData:

@@ -14,9 +14,9 @@ from PIL import Image, ImageFilter
 
 from prunnet._progress import track
 from prunnet.data.characters import MIN_FACES, builtin_fonts, distinct_characters, draw
-from prunnet.data.errors import DataError
 from prunnet.data.images import ImageSet
 from prunnet.data.retrieval import Protocol, RetrievalData
+from prunnet.errors import DataError
 
 AUGMENTATION = {"scale": (0.7, 1.0), "ratio": (0.85, 1.18), "hflip": 0.0}  # a mirrored character is another one
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from prunnet.data.errors import DataError, UnreadableImageError
+from prunnet.errors import DataError, UnreadableImageError
 
 Box = tuple[float, float, float, float]
 """Left, upper, right, lower, in pixels, as `PIL.Image.crop` takes it."""

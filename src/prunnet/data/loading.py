@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from prunnet.data.errors import DataError, UnreadableImageError
 from prunnet.data.images import ImageSet
+from prunnet.data.retrieval import RetrievalData
 from prunnet.data.samplers import EpochSampler, ShuffledSampler
 from prunnet.data.transforms import Preprocessing, Transform, eval_transform
+from prunnet.errors import DataError, UnreadableImageError
 
 OnError = Literal["raise", "skip"]
 
@@ -133,6 +134,15 @@ def make_loader(
     if sampler is None:
         return Loader(dataset, batch_size=batch_size, **options)
     return Loader(dataset, batch_sampler=_Seeded(sampler), **options)
+
+
+def training_images(
+    data: RetrievalData, preprocessing: Preprocessing, batch_size: int = 64, workers: int = 0
+) -> Loader:
+    """What batch norm is adapted and int8 calibrated on: training images, shuffled, preprocessed as for inference."""
+    if data.train is None:
+        raise DataError(f"{data.name} has no training images")
+    return shuffled_loader(data.train, preprocessing, batch_size, workers)
 
 
 def shuffled_loader(

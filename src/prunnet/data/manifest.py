@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from prunnet.data.errors import DataError
+from prunnet.data.image_files import Record, retrieval_data
 from prunnet.data.images import Box
-from prunnet.data.records import Record, retrieval_data
+from prunnet.data.lists import Row, check_columns, read_csv, require_rows
 from prunnet.data.retrieval import Protocol, RetrievalData
-from prunnet.data.tables import Row, check_columns, read_csv, require_rows
-from prunnet.errors import MissingExtraError
+from prunnet.errors import DataError, MissingExtraError
 
 REQUIRED = ("path", "label", "split")
 TEST_SPLITS = ("test", "validation", "val")

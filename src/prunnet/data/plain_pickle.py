@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from prunnet.data.errors import DataError
+from prunnet.errors import DataError
 
 
 class _Dtype:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prunnet.data.cifar10 import load_cifar10
-from prunnet.data.errors import DataError
-from prunnet.data.fine_grained import load_cars196, load_cub200, load_inshop, load_sop
+from prunnet.data.benchmarks.cifar10 import load_cifar10
+from prunnet.data.benchmarks.fine_grained import load_cars196, load_cub200, load_inshop, load_sop
+from prunnet.data.benchmarks.landmarks import load_gldv2, load_roxford5k, load_rparis6k
+from prunnet.data.benchmarks.omniglot import load_omniglot
+from prunnet.data.benchmarks.reid import load_market1501, load_msmt17, load_veri776
 from prunnet.data.folder import load_folder
 from prunnet.data.glyphs import load_glyphs
-from prunnet.data.landmarks import load_gldv2, load_roxford5k, load_rparis6k
 from prunnet.data.manifest import load_manifest
-from prunnet.data.omniglot import load_omniglot
-from prunnet.data.reid import load_market1501, load_msmt17, load_veri776
 from prunnet.data.retrieval import RetrievalData
+from prunnet.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,12 @@ DATASETS = {
 }
 
 
-def load(
+def load_data(
     spec: str | Path | RetrievalData, root: Path | str | None = None, *, cache: bool = False, **options: Any
 ) -> RetrievalData:
     """Load data by name (with the `root` of its files), from a folder per class, or from a .csv or .parquet manifest.
 
-    `options` go to the loader: `load("glyphs", classes=100)`, `load("cub200", root="CUB_200_2011", split="standard")`.
+    `options` go to the loader: `load_data("glyphs", classes=100)`, `load_data("cub200", "CUB_200_2011", crop=True)`.
     `cache=True` decodes the images once and keeps them in memory, up to 2 GiB for each of train, query and gallery.
     """
     data = spec if isinstance(spec, RetrievalData) else _load(spec, root, options)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prunnet.data.errors import DataError
 from prunnet.data.images import UNLABELLED, ImageSet
+from prunnet.errors import DataError
 
 METRICS = ("mAP", "mAP@100", "Recall@1", "revisited")
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Sampler
 
-from prunnet.data.errors import DataError
+from prunnet.errors import DataError
 
 Indices = npt.NDArray[np.int64]
 

@@ -7,7 +7,7 @@ from PIL import Image
 from torch import Tensor
 
 from prunnet._torchvision import require_torchvision
-from prunnet.data.errors import DataError
+from prunnet.errors import DataError
 
 Transform = Callable[[Image.Image], Tensor]
 

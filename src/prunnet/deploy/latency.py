@@ -1,17 +1,14 @@
 """Measured time: any subnetwork, in any runtime, on this machine."""
 
 import re
-import time
-from collections import deque
-from collections.abc import Callable, Mapping
-from statistics import median
+from collections.abc import Callable
 
 import torch
 
-from prunnet.deploy import onnx_format, openvino_format
-from prunnet.deploy.errors import ExportError
-from prunnet.deploy.program import Run, detached, trace
-from prunnet.errors import CapacityError
+from prunnet._timing import medians
+from prunnet.deploy.export import onnx_format, openvino_format
+from prunnet.deploy.export.tracing import Run, detached, trace
+from prunnet.errors import CapacityError, ExportError
 from prunnet.network import Subnetwork
 
 RUNTIMES = ("torch", "onnxruntime", "openvino")
@@ -28,24 +25,6 @@ def runner(subnetwork: Subnetwork, runtime: str) -> Run:
     if runtime == "openvino":
         return openvino_format.runner(trace(subnetwork))
     raise ExportError(f"unknown runtime {runtime!r}; known are {', '.join(RUNTIMES)}")
-
-
-def medians(tasks: Mapping[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:
-    """Median seconds of each task. Every round runs all of them, so that what else the machine does hits all alike.
-
-    Each is called once unmeasured before it is measured, and the order rotates: caches and the still spinning threads
-    of whichever ran before would otherwise favour some tasks over others.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in tasks}
-    order = deque(tasks)
-    for _ in range(rounds):
-        for name in order:
-            tasks[name]()
-            start = time.perf_counter()
-            tasks[name]()
-            seconds[name].append(time.perf_counter() - start)
-        order.rotate()
-    return {name: median(values) for name, values in seconds.items()}
 
 
 def latency(subnetwork: Subnetwork, runtime: str) -> float:

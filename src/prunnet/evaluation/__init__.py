@@ -8,18 +8,16 @@ matrix.heatmap("matrix.png")
 
 from prunnet.evaluation.bootstrap import Intervals
 from prunnet.evaluation.check import CompatibilityCheck, Violation
-from prunnet.evaluation.embedding import embed
-from prunnet.evaluation.errors import EvaluationError
-from prunnet.evaluation.evaluate import compatibility_matrix, evaluate
+from prunnet.evaluation.embedding import embed_images
 from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, score
 from prunnet.evaluation.relevance import LabelRelevance, Relevance, TruthRelevance, relevance_of
 from prunnet.evaluation.revisited import revisited_map
+from prunnet.evaluation.scoring import compatibility_matrix, default_capacities, evaluate
 
 __all__ = [
     "CompatibilityCheck",
     "CompatibilityMatrix",
-    "EvaluationError",
     "Intervals",
     "LabelRelevance",
     "Metric",
@@ -28,7 +26,8 @@ __all__ = [
     "TruthRelevance",
     "Violation",
     "compatibility_matrix",
-    "embed",
+    "default_capacities",
+    "embed_images",
     "evaluate",
     "relevance_of",
     "revisited_map",

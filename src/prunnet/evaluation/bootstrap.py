@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from prunnet.evaluation.errors import EvaluationError
+from prunnet.errors import EvaluationError
 from prunnet.evaluation.relevance import Floats
 
 AT_ONCE = 256  # resamples held in memory together

@@ -3,24 +3,37 @@
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from prunnet._files import write_atomically
 from prunnet._progress import track
 from prunnet.data import ImageSet, eval_transform, make_loader
-from prunnet.evaluation.errors import EvaluationError
-from prunnet.network import Embeddings, Subnetwork
+from prunnet.errors import EvaluationError
+from prunnet.network import Embeddings, Preprocessing, Subnetwork
 from prunnet.network.capacity import format_capacity
 
 SAMPLED_IMAGES = 8  # enough to notice that the same names stand for other pictures
 
 
+class Encoder(Protocol):
+    """What maps preprocessed images to embeddings: a subnetwork, or one in another runtime."""
+
+    @property
+    def capacity(self) -> float: ...
+    @property
+    def family_id(self) -> str: ...
+    @property
+    def preprocessing(self) -> Preprocessing: ...
+    def __call__(self, images: Tensor, /) -> Tensor: ...
+
+
 @torch.no_grad()
-def embed(
-    subnetwork: Subnetwork,
+def embed_images(
+    encoder: Encoder,
     images: ImageSet,
     *,
     batch_size: int = 64,
@@ -29,16 +42,17 @@ def embed(
     description: str = "",
 ) -> Embeddings:
     """Embed every image in order. With a `store` folder the result is kept there, and found there the next time."""
-    capacity, family_id, preprocessing = subnetwork.capacity, subnetwork.family_id, subnetwork.preprocessing
+    capacity, family_id, preprocessing = encoder.capacity, encoder.family_id, encoder.preprocessing
     file = None
-    if store is not None:
-        file = store / f"{family_id}-{capacity:.6g}-{fingerprint(subnetwork, images)}.safetensors"
+    if store is not None and isinstance(encoder, Subnetwork):
+        file = store / f"{family_id}-{capacity:.6g}-{fingerprint(encoder, images)}.safetensors"
         if (vectors := _read(file, len(images))) is not None:
             return Embeddings(vectors, family_id, capacity)
     loader = make_loader(images, eval_transform(preprocessing), batch_size, workers=workers)
-    device = next((parameter.device for parameter in subnetwork.parameters()), torch.device("cpu"))
+    parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
+    device = next((parameter.device for parameter in parameters), torch.device("cpu"))
     text = f"{description} {format_capacity(capacity)}".strip()
-    vectors = torch.cat([subnetwork(batch.images.to(device)).float().cpu() for batch in track(loader, text)])
+    vectors = torch.cat([encoder(batch.images.to(device)).float().cpu() for batch in track(loader, text)])
     if file is not None:
         _write(file, vectors)
     return Embeddings(vectors, family_id, capacity)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from prunnet._files import write_atomically
+from prunnet.errors import EvaluationError
 from prunnet.evaluation import render
 from prunnet.evaluation.bootstrap import Intervals, bootstrap_intervals
 from prunnet.evaluation.check import CompatibilityCheck, Violation
-from prunnet.evaluation.errors import EvaluationError
 from prunnet.evaluation.relevance import Floats
 from prunnet.network.capacity import format_capacity
 
@@ -140,6 +140,16 @@ class CompatibilityMatrix:
             raise EvaluationError(f"{source}: cannot be read ({error.strerror})") from None
         except (ValueError, KeyError, TypeError) as error:
             raise EvaluationError(f"{source}: not a {FORMAT} ({error})") from None
+
+    def write(self, folder: PathLike) -> None:
+        """Everything into `folder`: csv, markdown, LaTeX and pictures, and in the end matrix.json."""
+        target = Path(folder)
+        self.to_csv(target / "matrix.csv")
+        self.to_markdown(target / "matrix.md")
+        self.to_latex(target / "matrix.tex")
+        self.heatmap(target / "matrix.png")
+        self.curve(target / "curve.png")
+        self.to_json(target / "matrix.json")
 
     def heatmap(self, path: PathLike) -> Path:
         """Draw the matrix; the suffix says png, svg or pdf."""

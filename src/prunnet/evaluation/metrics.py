@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
+from prunnet.costs.quantities import parse_quantity
+from prunnet.errors import DivergedError, EvaluationError
 from prunnet.evaluation.counting import Ints
-from prunnet.evaluation.errors import EvaluationError
 from prunnet.evaluation.relevance import ABSENT, Before, Floats, Relevance
-from prunnet.network.units import parse_quantity
 
 Level = Literal["easy", "medium", "hard"]
 KNOWN = "mAP, mAP@k, Recall@k, CMC@k, MAP@R, R-Precision, revisited, revisited-easy, revisited-medium, revisited-hard"
@@ -129,4 +129,4 @@ def check_vectors(vectors: Tensor, expected: int, part: str) -> None:
         raise EvaluationError(f"{expected} {part} vectors expected, found a tensor of shape {tuple(vectors.shape)}")
     if not vectors.isfinite().all():
         bad = int((~vectors.isfinite().all(dim=1)).sum())
-        raise EvaluationError(f"{bad} of {expected} {part} vectors hold NaN or infinity; the network has diverged")
+        raise DivergedError(f"{bad} of {expected} {part} vectors hold NaN or infinity; the network has diverged")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prunnet._files import write_atomically
-from prunnet.evaluation.errors import EvaluationError
+from prunnet.errors import EvaluationError
 from prunnet.evaluation.render import title
 
 if TYPE_CHECKING:

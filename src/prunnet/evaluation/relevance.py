@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from prunnet.data import UNLABELLED, RetrievalData
+from prunnet.errors import EvaluationError
 from prunnet.evaluation.counting import COLUMNS, Floats32, Ints, add_reaching
-from prunnet.evaluation.errors import EvaluationError
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from prunnet.errors import EvaluationError
 from prunnet.evaluation.counting import Ints
-from prunnet.evaluation.errors import EvaluationError
 from prunnet.evaluation.metrics import Level, trapezoid_precision
 
 LEVELS: dict[Level, tuple[tuple[str, ...], tuple[str, ...]]] = {

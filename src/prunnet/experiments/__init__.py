@@ -3,7 +3,8 @@
 prunnet.experiments.compare("table1", out="runs/compare", preset="omniglot-small", root="omniglot/")
 """
 
-from prunnet.experiments.compare import compare
-from prunnet.experiments.suites import ROWS, SUITES, Row, Suite, SuiteError
+from prunnet.errors import SuiteError
+from prunnet.experiments.running import compare
+from prunnet.experiments.suites import ROWS, SUITES, Row, Suite
 
 __all__ = ["ROWS", "SUITES", "Row", "Suite", "SuiteError", "compare"]

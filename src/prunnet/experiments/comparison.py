@@ -7,11 +7,13 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from prunnet.errors import InterruptedRunError, SuiteError
 from prunnet.evaluation import CompatibilityMatrix
+from prunnet.experiments.jobs import Job, check_run, locked, train_run
 from prunnet.experiments.paper import Pair
-from prunnet.experiments.runs import Job, State, check_run, locked, matrix_of, state_of, train_run
-from prunnet.experiments.suites import Row, Suite, SuiteError
-from prunnet.training import InterruptedRunError
+from prunnet.experiments.suites import Row, Suite
+from prunnet.runs import Run
+from prunnet.runs.run import State
 
 TUNING_SEED = 100
 WIDENED = 3  # times that a grid of learning rates may grow
@@ -66,10 +68,10 @@ class Comparison:
     def _best_of(self, name: str, rates: Sequence[float]) -> float | None:
         """The rate with the best score on the tuning seed; None if a run is missing, or all diverged."""
         root = self.tuned_in or self.root
-        states = {rate: state_of(Job(name, rate, TUNING_SEED).folder(root)) for rate in rates}
-        if not all(state in ("done", "diverged") for state in states.values()):
+        runs = {rate: Job(name, rate, TUNING_SEED).run(root) for rate in rates}
+        if not all(run.state in ("done", "diverged") for run in runs.values()):
             return None
-        done = {rate: Job(name, rate, TUNING_SEED).folder(root) for rate in rates if states[rate] == "done"}
+        done = {rate: run for rate, run in runs.items() if run.state == "done"}
         return max(done, key=lambda rate: self._score(done[rate], name)) if done else None
 
     def tuning(self, name: str) -> list[Job]:
@@ -87,16 +89,16 @@ class Comparison:
         if self.tuned_in is None:
             return
         for name in self.suite.order():
-            if any(state_of(job.folder(self.tuned_in)) in ("missing", "started") for job in self.tuning(name)):
+            if any(job.run(self.tuned_in).state in ("missing", "started") for job in self.tuning(name)):
                 rates = ", ".join(f"{rate:g}" for rate in self.rates_of(name))
                 raise SuiteError(
                     f"{name} has not been tuned over {rates} in {self.tuned_in}; run the suite there first"
                 )
 
-    def _score(self, folder: Path, name: str) -> float:
-        if folder not in self._scores:
-            self._scores[folder] = tuning_score(matrix_of(folder), self.row(name))
-        return self._scores[folder]
+    def _score(self, run: Run, name: str) -> float:
+        if run.folder not in self._scores:
+            self._scores[run.folder] = tuning_score(run.matrix, self.row(name))
+        return self._scores[run.folder]
 
     def seed_jobs(self, name: str) -> list[Job]:
         """The runs of the table; none before the rate is known."""
@@ -114,20 +116,19 @@ class Comparison:
         given = {**self.setting, **row.settings, "lr": job.rate, "seed": job.seed}
         if row.old is not None:
             rate = self.best_rate(row.old)
-            old = None if rate is None else Job(row.old, rate, job.seed).folder(self.root)
-            if old is None or state_of(old) != "done":
+            old = None if rate is None else Job(row.old, rate, job.seed).run(self.root)
+            if old is None or old.state != "done":
                 return None
-            given["old"] = str(old)
+            given["old"] = str(old.folder)
         return given
 
     def state(self, job: Job) -> State:
         """How far `job` has come; a run of another configuration in its place is refused."""
-        folder = job.folder(self.root)
-        state = state_of(folder)
-        if state != "missing" and job not in self._checked and (wanted := self.settings(job)) is not None:
-            check_run(folder, wanted)
+        run = job.run(self.root)
+        if run.exists and job not in self._checked and (settings := self.settings(job)) is not None:
+            check_run(run, settings)
             self._checked.add(job)
-        return state
+        return run.state
 
     def jobs(self) -> list[Job]:
         """Every run known so far: tuning first, then seed by seed, so that an unfinished table is even."""
@@ -192,14 +193,13 @@ def _run(comparison: Comparison, job: Job, say: Callable[[str], None]) -> None:
     assert settings is not None
     finished = sum(comparison.state(other) in ("done", "diverged") for other in comparison.jobs())
     say(f"[{finished + 1}/{comparison.total}] {job}")
-    folder = job.folder(comparison.root)
+    run = job.run(comparison.root)
     try:
-        train_run(folder, settings)
+        train_run(run, settings)
     except InterruptedRunError:
         raise InterruptedRunError(f"{job} was stopped and saved; the same command goes on from there") from None
-    if state_of(folder) == "diverged":
-        say(f"    diverged: {(folder / 'diverged.txt').read_text().strip()}")
+    if run.state == "diverged":
+        say(f"    diverged: {run.divergence}")
         return
-    matrix = matrix_of(folder)
-    figures = ((pair, value_at(matrix, pair)) for pair in comparison.row(job.row).tuned_by)
+    figures = ((pair, value_at(run.matrix, pair)) for pair in comparison.row(job.row).tuned_by)
     say("    " + ", ".join(f"{100 * v:.1f} ({q:g} → {g:g})" for (q, g), v in figures if v is not None))

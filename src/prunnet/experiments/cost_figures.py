@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
+from prunnet.costs import cost_table
 from prunnet.experiments.figures import legend_below, line_style, panels, save_figure
+from prunnet.experiments.jobs import saved_capacities
 from prunnet.experiments.results import RowResult
-from prunnet.experiments.runs import saved_family
-from prunnet.network import Family, PrunableNetwork, convert
-from prunnet.network.cost import Cost, cost
 
 
 def retrieval_over_cost(results: Sequence[RowResult], folder: Path) -> None:
     """Self-tests of every row at the capacities of its matrix, over bytes and over MACs."""
     figure, axes = panels(2)
     for number, result in enumerate(results):
-        family, capacities = saved_family(next(iter(result.runs.values())))
-        costs = [member_cost(family, capacity) for capacity in capacities]
+        run = next(iter(result.runs.values()))
+        capacities = saved_capacities(run)
+        costs = cost_table(run.network, capacities)
         values = [mean(result.values((capacity, capacity))) for capacity in capacities]
         style = line_style(number, result.label)
         axes[0].plot([one.bytes for one in costs], values, **style)
@@ -25,13 +25,3 @@ def retrieval_over_cost(results: Sequence[RowResult], folder: Path) -> None:
         one.set(xlabel=label, ylabel=f"self-test {results[0].matrices[0].metric} (%)")
     legend_below(figure, axes[0])
     save_figure(figure, folder, "cost")
-
-
-def member_cost(family: Family, capacity: float) -> Cost:
-    """Of the subnetwork, or of a separate network: a narrower one as it is, one with a score map without its zeros."""
-    if isinstance(family, PrunableNetwork):
-        return cost(family, capacity)
-    member = family.subnetwork(capacity)
-    whole = convert(member.backbone, member.head.embedding_dim, preprocessing=member.preprocessing)
-    masked = any((weight == 0).any() for weight in whole.weights.values())
-    return cost(whole, capacity if masked else 1.0)

@@ -83,7 +83,7 @@ class Conv8(nn.Module):
         return logits
 
 
-class Search:
+class ScoreSearch:
     """Learns scores for the frozen weights of `network`."""
 
     def __init__(self, network: Conv8, study: Study, seed: int) -> None:
@@ -178,7 +178,7 @@ def run_strategy(
     network = Conv8(tuple(images.shape[1:]), int(labels.max()) + 1, study.width)  # type: ignore[arg-type]
     scores = Scores(dict(network.named_parameters())).state_dict()
     network.to(device)
-    search, found, left = Search(network, study, seed), None, None
+    search, found, left = ScoreSearch(network, study, seed), None, None
     for stage, capacity in enumerate(sorted(study.capacities, reverse=True), start=1):
         file = None if state is None or not iterative else state / f"{capacity:g}.safetensors"
         if capacity in known:
@@ -187,7 +187,7 @@ def run_strategy(
                 found, left = search.masks(capacity), file
             continue
         if not iterative:
-            search = Search(network, study, seed)
+            search = ScoreSearch(network, study, seed)
         if not iterative or stage == 1:
             search.scores.load_state_dict(scores)  # all begin alike
         epochs = study.epochs * (stage if strategy == "one-shot, as long" else 1)

@@ -12,7 +12,7 @@ from prunnet._files import write_atomically
 from prunnet.data import RetrievalData
 from prunnet.errors import PrunNetError
 from prunnet.experiments.edge_popup import STRATEGIES, Strategy, Study, classification_split, run_strategy
-from prunnet.experiments.runs import Job, locked
+from prunnet.experiments.jobs import Job, locked
 from prunnet.network.capacity import format_capacity
 
 Trial = tuple[Strategy, int]

@@ -1,17 +1,14 @@
 """Fair play: what each row was given."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import mean
 
 from prunnet.experiments.comparison import tuning_score
+from prunnet.experiments.jobs import training_seconds
 from prunnet.experiments.results import RowResult
-from prunnet.experiments.runs import matrix_of, training_seconds
-from prunnet.experiments.tables import NOTHING, Table
-from prunnet.training import resolve
+from prunnet.experiments.suite_tables import NOTHING, Table
+from prunnet.runs import Run
 from prunnet.training.checkpoint import latest_checkpoint
-from prunnet.training.config import read_yaml
-from prunnet.training.records import read_records
 
 NOTE = (
     "Every row has the same images and epochs, the same network unless its label names another, and the same learning "
@@ -31,28 +28,27 @@ def fair_play(results: Sequence[RowResult]) -> Table:
 
 
 def _line(result: RowResult) -> list[str]:
-    folder = next(iter(result.runs.values()))
-    config = resolve(read_yaml(folder / "config.yaml"))
-    steps = [row for row in read_records(folder) if "loss" in row]
+    run = next(iter(result.runs.values()))
+    config, steps = run.config, run.steps
     passes = f"{len(steps[-1]['loss'])}" if steps else NOTHING
-    seconds = mean(training_seconds(run, config.batch_size) for run in result.runs.values())
+    seconds = mean(map(training_seconds, result.runs.values()))
     return [
         result.label,
         f"{config.epochs}",
         f"{len(steps) * config.batch_size:,}",
         passes,
-        _parameters(folder),
+        _parameters(run),
         _rates(result),
         f"{seconds:.0f}",
         "; ".join(filter(None, (result.row.gets, _failures(result)))) or NOTHING,
     ]
 
 
-def _parameters(folder: Path) -> str:
+def _parameters(run: Run) -> str:
     """Counted in the optimiser's state of the last checkpoint, so frozen ones are left out."""
     from safetensors import safe_open
 
-    checkpoint = latest_checkpoint(folder / "checkpoint")
+    checkpoint = latest_checkpoint(run.checkpoints)
     if checkpoint is None:
         return NOTHING
     total = 0
@@ -69,8 +65,8 @@ def _parameters(folder: Path) -> str:
 def _rates(result: RowResult) -> str:
     """`0.1 (0.03: 35.0, 0.1: 36.0, 0.3: diverged)`: the mean of the pairs tuned by, on the tuning seed."""
     tried = [
-        f"{rate:g}: " + ("diverged" if folder is None else f"{100 * tuning_score(matrix_of(folder), result.row):.1f}")
-        for rate, folder in result.tried.items()
+        f"{rate:g}: " + ("diverged" if run is None else f"{100 * tuning_score(run.matrix, result.row):.1f}")
+        for rate, run in result.tried.items()
     ]
     return f"{result.rate:g} ({', '.join(tried) or 'not tuned here'})"
 

@@ -10,9 +10,8 @@ import numpy as np
 from prunnet._files import write_atomically
 from prunnet.experiments.paper import Pair
 from prunnet.experiments.results import RowResult
+from prunnet.experiments.suite_tables import column_name
 from prunnet.experiments.suites import Suite
-from prunnet.experiments.tables import column_name
-from prunnet.training.records import read_records
 
 AT_ONCE = 3  # panels side by side
 LEGEND_WIDTH = 2.6  # inches of a legend column
@@ -114,7 +113,7 @@ def passes(results: Sequence[RowResult], folder: Path, key: str) -> None:
 
 def _series(result: RowResult, key: str) -> list[tuple[int, Any]]:
     """Step and value of the first seed's run."""
-    rows = read_records(next(iter(result.runs.values())))
+    rows = next(iter(result.runs.values())).records
     return [(row["step"], row[key]) for row in rows if row.get(key) is not None and row[key] != {}]
 
 

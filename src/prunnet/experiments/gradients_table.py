@@ -5,8 +5,7 @@ from statistics import mean
 from typing import Any
 
 from prunnet.experiments.results import RowResult
-from prunnet.experiments.tables import Table, cell
-from prunnet.training.records import read_records
+from prunnet.experiments.suite_tables import Table, cell
 
 NOTE = (
     "Means over the first or last tenth of training, ± standard deviation over seeds. Conflicts: pairs of passes whose "
@@ -22,7 +21,7 @@ def gradients_table(results: Sequence[RowResult]) -> Table | None:
     """A line per row whose passes share weights, unless its runs are older than these records; None without any."""
     rows = []
     for result in results:
-        runs = [[step for step in read_records(run) if "sum_cosine" in step] for run in result.runs.values()]
+        runs = [[step for step in run.steps if "sum_cosine" in step] for run in result.runs.values()]
         if all(runs):
             rows.append([result.label, *(_cell([part(steps) for steps in runs], of) for part, of in COLUMNS.values())])
     return Table(["", *COLUMNS], rows) if rows else None

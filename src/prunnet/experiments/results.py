@@ -3,18 +3,18 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from statistics import mean
 
 import numpy as np
 import numpy.typing as npt
 
+from prunnet.errors import SuiteError
 from prunnet.evaluation import CompatibilityMatrix
 from prunnet.evaluation.bootstrap import bootstrap_intervals
 from prunnet.experiments.comparison import Comparison, places_of, value_at
 from prunnet.experiments.paper import Pair
-from prunnet.experiments.runs import matrix_of
-from prunnet.experiments.suites import Row, Suite, SuiteError
+from prunnet.experiments.suites import Row, Suite
+from prunnet.runs import Run
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,14 +27,14 @@ class RowResult:
     label: str
     row: Row
     rate: float
-    runs: dict[int, Path]
-    tried: dict[float, Path | None] = field(default_factory=dict)
+    runs: dict[int, Run]
+    tried: dict[float, Run | None] = field(default_factory=dict)
     diverged: tuple[int, ...] = ()
 
     @cached_property
     def matrices(self) -> Sequence[CompatibilityMatrix]:
         """One per seed."""
-        return [matrix_of(folder) for folder in self.runs.values()]
+        return [run.matrix for run in self.runs.values()]
 
     def means(self, pair: Pair) -> bool:
         """Whether the pair says anything: networks that never met share no space."""
@@ -47,7 +47,7 @@ class RowResult:
 
     def at(self, seeds: Collection[int]) -> "RowResult":
         """The same with these seeds alone."""
-        kept = replace(self, runs={seed: folder for seed, folder in self.runs.items() if seed in seeds})
+        kept = replace(self, runs={seed: run for seed, run in self.runs.items() if seed in seeds})
         read = zip(self.runs, self.matrices, strict=True)
         kept.__dict__["matrices"] = [matrix for seed, matrix in read if seed in seeds]
         return kept
@@ -71,10 +71,10 @@ def gather(comparison: Comparison) -> list[RowResult]:
     for name, label in comparison.suite.rows.items():
         jobs = comparison.seed_jobs(name)
         states = {job: comparison.state(job) for job in jobs}
-        runs = {job.seed: job.folder(comparison.root) for job in jobs if states[job] == "done"}
+        runs = {job.seed: job.run(comparison.root) for job in jobs if states[job] == "done"}
         diverged = tuple(job.seed for job in jobs if states[job] == "diverged")
         tuning = [] if comparison.tuned_in is not None else comparison.tuning(name)
-        tried = {job.rate: job.folder(comparison.root) if comparison.state(job) == "done" else None for job in tuning}
+        tried = {job.rate: job.run(comparison.root) if comparison.state(job) == "done" else None for job in tuning}
         if runs:
             results.append(RowResult(name, label, comparison.row(name), jobs[0].rate, runs, tried, diverged))
     if not results:

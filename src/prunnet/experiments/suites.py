@@ -7,13 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prunnet.errors import PrunNetError
+from prunnet.errors import SuiteError
 from prunnet.experiments import paper
 from prunnet.experiments.paper import NEW, SELF, SELF_AND_CROSS, Cells, Pair
-
-
-class SuiteError(PrunNetError, ValueError):
-    """A suite or row that does not exist, or settings that a suite cannot take."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +36,8 @@ EVALUATED = (1.0, *FOUR, 0.1, 0.05)
 _OURS: dict[str, Any] = {
     "method": "prunnet", "capacities": FOUR, "evaluate_capacities": EVALUATED, "integrator": "conflict-aware",
     "alpha": 0.5, "rule": "algorithm", "granularity": "filter", "normalise_step": True, "shared": "dense",
-    "loss": "cross-entropy", "distillation": 0.0, "frozen_scores": False, "frozen_weights": False, "score_maps": False,
-    "structured": False, "score_lr": 1.0,
+    "loss": "cross-entropy", "distillation": 0.0, "frozen_scores": False, "frozen_weights": False,
+    "selection": "connections", "score_lr": 1.0,
 }  # fmt: skip
 _PAPER: dict[str, Any] = {**_OURS, "normalise_step": False}
 _SUMMED = {"integrator": "sum", "shared": "integrated"}  # the sum of all losses, into all parameters
@@ -112,11 +108,11 @@ ROWS: dict[str, Row] = {
     "sfsc+bct": _new("bct", "sfsc", _BCT),
     # ablations of the paper's setting
     "frozen-scores-paper": _paper(frozen_scores=True),
-    "score-maps": _paper(score_maps=True, **_WIDTHS),
+    "score-maps": _paper(selection="maps", **_WIDTHS),
     "direct-paper": _paper(integrator="direct"),
     "pareto": _paper(integrator="pareto"),
     "frozen-weights": _paper(frozen_weights=True),
-    "structured": _paper(structured=True),
+    "structured": _paper(selection="filters"),
     "sum-dense": _paper(integrator="sum"),
     "integrated": _paper(shared="integrated"),
     **{f"n-{n}": _paper(**_spread(n)) for n in (1, 2, 6, 8)},

@@ -6,25 +6,25 @@ import numpy as np
 
 from prunnet.data import ImageSet, RetrievalData
 from prunnet.errors import MissingExtraError
-from prunnet.evaluation import embed
+from prunnet.evaluation import embed_images
 from prunnet.experiments.figures import panels, save_figure
-from prunnet.experiments.runs import saved_family
+from prunnet.experiments.jobs import saved_capacities
 from prunnet.network.capacity import format_capacity
+from prunnet.runs import Run
 
 CLASSES = 8
 CAPACITIES = {1.0: "o", 0.6: "^", 0.2: "s"}
 
 
-def tsne_figure(run: Path, data: RetrievalData, folder: Path) -> None:
+def tsne_figure(run: Run, data: RetrievalData, folder: Path) -> None:
     """Gallery images of a few classes: a colour per class, a marker per capacity."""
     try:
         from sklearn.manifold import TSNE  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError("scikit-learn", "figures", "the t-SNE figure") from None
-    family, capacities = saved_family(run)
-    capacities = [capacity for capacity in capacities if capacity in CAPACITIES]
+    capacities = [capacity for capacity in saved_capacities(run) if capacity in CAPACITIES]
     images = few_classes(data.gallery)
-    vectors = np.concatenate([embed(family.subnetwork(c), images).vectors.numpy() for c in capacities])
+    vectors = np.concatenate([embed_images(run.network.subnetwork(c), images).vectors.numpy() for c in capacities])
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     places = TSNE(perplexity=perplexity, random_state=0, init="pca").fit_transform(vectors)
     figure, (axes,) = panels(1, width=6, height=5)

@@ -34,10 +34,11 @@ integrator        combines                                               without
 Learning rates only compare between integrators of the same scale.
 """
 
+from prunnet.errors import GradientError
+
 from ._blocks import Blocks
 from ._conflict_aware import ConflictAware, Rule
 from ._direct import Direct
-from ._errors import GradientError
 from ._integrator import Integration, Integrator
 from ._mean import Mean
 from ._pareto import Pareto

@@ -4,8 +4,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from prunnet.errors import GradientError
+
 from ._blocks import Blocks
-from ._errors import GradientError
 from ._integrator import Integrator
 from ._partition import Granularity
 from ._projection import combine_projections, project, project_once

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from ._errors import GradientError
+from prunnet.errors import GradientError
 
 LEAST_SAFE_SQUARED_NORM = {
     # From here to the largest number, no square that matters underflows and no quotient of two norms overflows.

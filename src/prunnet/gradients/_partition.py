@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from ._errors import GradientError
+from prunnet.errors import GradientError
 
 Granularity = Literal["filter", "row", "layer", "network"]
 GRANULARITIES: tuple[Granularity, ...] = get_args(Granularity)

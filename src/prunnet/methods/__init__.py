@@ -7,7 +7,6 @@ from prunnet.methods.independent import Independent
 from prunnet.methods.joint import Joint
 from prunnet.methods.method import Method
 from prunnet.methods.prunnet import PrunNet, PrunNetOptions
-from prunnet.methods.score_maps import ScoreMapsNetwork
 from prunnet.methods.sfsc import SFSC
 from prunnet.methods.sspl import SSPL
 from prunnet.methods.switchnet import SwitchNet
@@ -25,6 +24,5 @@ __all__ = [
     "Method",
     "PrunNet",
     "PrunNetOptions",
-    "ScoreMapsNetwork",
     "SwitchNet",
 ]

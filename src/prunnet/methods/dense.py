@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from prunnet.methods.losses import LossName, create_loss
-from prunnet.methods.summed import SummedLosses
+from prunnet.methods.summed_losses import SummedLosses
 from prunnet.network import PrunableNetwork
 
 
@@ -25,6 +25,7 @@ class Dense(SummedLosses):
     ) -> None:
         super().__init__(autocast)
         self.network = network
+        network.capacities = ()
         self.loss = create_loss(loss, network.head.embedding_dim, classes, label_smoothing)
         self.loss.to(next(network.parameters()).device)
         self._call = torch.compile(network) if compile else network

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from prunnet.methods.losses import LossName, create_loss
-from prunnet.methods.summed import SummedLosses
-from prunnet.network.members import Members
+from prunnet.methods.summed_losses import SummedLosses
+from prunnet.narrow.members import Members
 
 
 class Independent(SummedLosses):

@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from prunnet.errors import PrunNetError
 from prunnet.gradients import ConflictAware, Integrator, Telemetry
 from prunnet.methods.capacities import Capacities, FixedCapacities
+from prunnet.methods.gradient_stack import GradientStack
 from prunnet.methods.losses import LossName, contrastive, create_loss, distillation
 from prunnet.methods.method import Method
-from prunnet.methods.score_maps import ScoreMapsNetwork
-from prunnet.methods.stack import GradientStack
 from prunnet.network import PrunableNetwork
-from prunnet.network.functional import embed
+from prunnet.network.functional import embed_with
 
 Shared = Literal["dense", "mean", "integrated"]
 
@@ -41,8 +40,6 @@ class PrunNetOptions:
     """Weight of a further loss that makes subnetworks follow the dense network's soft output."""
     frozen_scores: bool = False
     frozen_weights: bool = False
-    score_maps: bool = False
-    """One score map per capacity instead of one for all (an ablation: subnetworks are then not nested)."""
     clip_passes: float | None = None
     """Largest norm of one subnetwork's gradient; the authors' code uses 100."""
 
@@ -64,18 +61,17 @@ class PrunNet(Method):
         self.options = options or PrunNetOptions()
         if self.options.frozen_scores and self.options.frozen_weights:
             raise PrunNetError("frozen_scores and frozen_weights together leave nothing to learn")
-        if self.options.score_maps:
-            if not isinstance(self.options.capacities, FixedCapacities):
-                raise PrunNetError("score_maps needs fixed capacities: each has a map of its own")
-            if network.structured:
-                raise PrunNetError("score_maps ranks single connections; it does not go with a structured network")
-            network = ScoreMapsNetwork(network, self.options.capacities.capacities)
+        capacities, trained = self.options.capacities, self.options.capacities.reported
+        fixed = isinstance(capacities, FixedCapacities) and trained == network.capacities
+        if not network.selection.nested and not fixed:
+            raise PrunNetError("a network with a score map per capacity is trained at just these capacities")
+        network.capacities = trained
         self.network = network
         self.loss = create_loss(self.options.loss, network.head.embedding_dim, classes, self.options.label_smoothing)
         self.loss.to(next(network.parameters()).device)
         self.seed = seed
         self.autocast = autocast
-        self._embed = torch.compile(embed) if compile else embed
+        self._embed = torch.compile(embed_with) if compile else embed_with
         self._stack: GradientStack | None = None
         self._shared_stack: GradientStack | None = None
 
@@ -204,9 +200,9 @@ class PrunNet(Method):
         """∂L/∂s of every pass from its ∂L/∂w, in place, then integrated in turn."""
         network, weights = self.network, self.network.weights
         signed = network.ranking == "signed"
-        if isinstance(network, ScoreMapsNetwork):  # each map belongs to one pass, so there is nothing to integrate
+        if not network.selection.nested:  # each score map belongs to one pass, so there is nothing to integrate
             for row, capacity in enumerate(self.drawn, start=1):
-                for name, score in network.map_of(capacity).items():
+                for name, score in network.selection.scores_at(network, capacity).items():
                     score.grad = layers[name][row] * (weights[name] if signed else weights[name] * score.sign())
             return
         for name, score in network.scores.items():

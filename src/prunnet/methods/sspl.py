@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from prunnet.errors import PrunNetError
-from prunnet.methods.summed import SummedLosses
-from prunnet.network.members import Members
-from prunnet.network.modes import evaluating
+from prunnet.methods.summed_losses import SummedLosses
+from prunnet.narrow.members import Members
+from prunnet.network.functional import evaluating
 
 TEMPERATURE = 0.1
 

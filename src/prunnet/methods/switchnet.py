@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from prunnet.gradients import Integrator, Sum, Telemetry
+from prunnet.methods.gradient_stack import GradientStack
 from prunnet.methods.losses import LossName, contrastive, create_loss
 from prunnet.methods.method import Method
-from prunnet.methods.stack import GradientStack
-from prunnet.network.slimmable import SlimmableNetwork
+from prunnet.narrow.slimmable import SlimmableNetwork
 
 
 class SwitchNet(Method):

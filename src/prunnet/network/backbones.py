@@ -127,3 +127,14 @@ def check_features(features: Any, backbone: nn.Module) -> Tensor:
             "add global pooling (timm: num_classes=0 without global_pool='')"
         )
     return features
+
+
+def is_attention(layer: Any) -> bool:
+    """timm's self-attention in the form whose heads are independent of each other and of the token width."""
+    return (
+        all(isinstance(getattr(layer, name, None), nn.Linear) for name in ("qkv", "proj"))
+        and all(isinstance(getattr(layer, name, None), int) for name in ("num_heads", "head_dim", "attn_dim"))
+        and isinstance(getattr(layer, "norm", None), nn.Identity)
+        and getattr(layer, "gate", None) is None
+        and layer.qkv.out_features == 3 * layer.proj.in_features
+    )

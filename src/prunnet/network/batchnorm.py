@@ -3,6 +3,7 @@
 The one place that knows about batch-norm layers. Statistics are named as in the network: `backbone.bn1.running_mean`.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from itertools import islice
@@ -15,8 +16,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from prunnet._progress import track
 from prunnet.errors import CapacityError, ImageError
 from prunnet.network.capacity import check_capacities
-from prunnet.network.functional import embed
-from prunnet.network.modes import evaluating
+from prunnet.network.family import ADAPT_BATCHES
+from prunnet.network.functional import embed_with, evaluating
 from prunnet.network.subnetwork import Subnetwork
 
 if TYPE_CHECKING:
@@ -27,10 +28,13 @@ Buffers = dict[str, Tensor]
 _CONSTANT = 1e-4  # of a norm's ε: what varies less is under 1 % of its output
 
 
-class Statistics:
-    """Adapted running means and variances, by capacity."""
+class Statistics(nn.Module):
+    """Adapted running means and variances, by capacity. They move, and are stored in state dicts, with their network:
+    `statistics.0.2.backbone.bn1.running_mean`.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self._by_capacity: dict[float, Buffers] = {}
 
     def __contains__(self, capacity: float) -> bool:
@@ -52,10 +56,31 @@ class Statistics:
         """Forget everything, as when the weights change."""
         self._by_capacity.clear()
 
-    def apply(self, fn: Callable[[Tensor], Tensor]) -> None:
-        """Move or cast along with the network (`nn.Module._apply`)."""
+    def tensors(self) -> Buffers:
+        """All of them, by capacity and name: `0.2.backbone.bn1.running_mean`."""
+        return {
+            f"{capacity!r}.{name}": tensor
+            for capacity, buffers in self._by_capacity.items()
+            for name, tensor in buffers.items()
+        }
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Statistics":
         for buffers in self._by_capacity.values():
             buffers.update({name: fn(tensor) for name, tensor in buffers.items()})
+        return super()._apply(fn, recurse)  # type: ignore[no-any-return,no-untyped-call]
+
+    def _save_to_state_dict(self, destination: dict[str, Tensor], prefix: str, keep_vars: bool) -> None:  # noqa: ARG002
+        destination.update({prefix + name: tensor.detach() for name, tensor in self.tensors().items()})
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
+        """Whatever capacities the state dict has, these are the ones there are now."""
+        self.clear()
+        for key, tensor in state_dict.items():
+            if match := _STORED.fullmatch(key.removeprefix(prefix)) if key.startswith(prefix) else None:
+                self._by_capacity.setdefault(float(match[1]), {})[match[2]] = tensor.detach().clone()
+
+
+_STORED = re.compile(r"([0-9.e+-]+?)\.((?:backbone|head)\..+)")
 
 
 def layers(module: nn.Module) -> dict[str, _BatchNorm]:
@@ -76,7 +101,7 @@ def buffers(batchnorms: Mapping[str, _BatchNorm]) -> Buffers:
 def adapt_batchnorm(
     network: "PrunableNetwork | Subnetwork",
     loader: Iterable[Any],
-    max_batches: int | None = None,
+    adapt_batches: int | None = ADAPT_BATCHES,
     capacities: Iterable[float] | None = None,
 ) -> None:
     """Give subnetworks the batch-norm statistics of their own activations on `loader`.
@@ -84,7 +109,7 @@ def adapt_batchnorm(
     network: a `Subnetwork`, which gets its statistics; or a whole network, which keeps those of each of `capacities`
         (default: 1 and the capacities it was trained at) and hands them to its subnetworks. Only statistics change.
     loader: batches of preprocessed images, alone or first in a tuple. Read once for all capacities.
-    max_batches: stop after so many batches. A few dozen are plenty.
+    adapt_batches: stop after so many batches, a few dozen of which are plenty; None reads all.
     """
     if isinstance(network, Subnetwork):
         if capacities is not None:
@@ -101,8 +126,8 @@ def adapt_batchnorm(
     masks = {} if isinstance(network, Subnetwork) else dict(zip(targets, network.masks_at(targets), strict=True))
     seen = 0
     device = next(network.parameters())
-    lengths = [n for n in (len(loader) if isinstance(loader, Sized) else None, max_batches) if n is not None]
-    batches = track(islice(loader, max_batches), "Adapting batch norm", min(lengths, default=None))
+    lengths = [n for n in (len(loader) if isinstance(loader, Sized) else None, adapt_batches) if n is not None]
+    batches = track(islice(loader, adapt_batches), "Adapting batch norm", min(lengths, default=None))
     with _only_batchnorm_training(network):
         for batch in batches:
             images = (batch[0] if isinstance(batch, tuple | list) else batch).to(device)
@@ -112,7 +137,7 @@ def adapt_batchnorm(
             for capacity, target in targets.items():
                 masked = masks.get(capacity, {})
                 weights = {name: network.backbone.get_parameter(name) * mask for name, mask in masked.items()}
-                embed(network.backbone, network.head, images, weights=weights, statistics=target)
+                embed_with(network.backbone, network.head, images, weights=weights, statistics=target)
     if not seen:
         raise ImageError("batch norm cannot be adapted: the loader gave no batch of two or more images")
 

@@ -1,6 +1,6 @@
 """From pictures to what a network takes: one description that travels with every subnetwork and file."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,13 @@ class Preprocessing:
         if not images:
             raise ImageError("no images were given")
         return check_images(torch.stack(images), self)
+
+    def batches(self, pictures: Sequence[Picture] | Picture, batch_size: int) -> Iterator[Tensor]:
+        """What `batch` takes, `batch_size` at a time; no pictures at all are refused."""
+        stacked = isinstance(pictures, Tensor) and pictures.ndim == 4
+        images: Any = pictures if stacked else list(one_by_one(pictures))
+        for start in range(0, max(1, len(images)), batch_size):
+            yield self.batch(images[start : start + batch_size])
 
 
 def one_by_one(pictures: Sequence[Picture] | Picture) -> Iterable[Picture]:

@@ -6,8 +6,7 @@ parameter names, hooks and the dense network stay what they were.
 
 import copy
 import secrets
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,13 +17,14 @@ from prunnet.errors import ModuleError
 from prunnet.network import batchnorm
 from prunnet.network.backbones import Prunable, check_features, prunable_parameters
 from prunnet.network.capacity import check_capacity
-from prunnet.network.functional import embed
+from prunnet.network.embeddings import Embeddings
+from prunnet.network.family import ADAPT_BATCHES, Family
+from prunnet.network.functional import embed_batches, embed_with, evaluating
 from prunnet.network.head import EmbeddingHead
-from prunnet.network.modes import evaluating
-from prunnet.network.preprocessing import Preprocessing, check_images
-from prunnet.network.ranking import Masks, Ranking, rank
+from prunnet.network.preprocessing import Picture, Preprocessing, check_images
+from prunnet.network.ranking import RANKINGS, Masks, Ranking
 from prunnet.network.scores import Scores
-from prunnet.network.structure import Structure
+from prunnet.network.selection import Connections, Selection
 from prunnet.network.subnetwork import Subnetwork, warn_not_adapted
 
 _MASKS_KEPT = 8  # capacities whose masks stay in memory, a byte per connection each
@@ -37,7 +37,7 @@ def convert(
     *,
     preprocessing: Preprocessing | None = None,
     ranking: Ranking = "magnitude",
-    structured: bool = False,
+    selection: Selection | None = None,
 ) -> "PrunableNetwork":
     """Make `module`, which maps images to features, a network that embeds at any capacity.
 
@@ -47,21 +47,19 @@ def convert(
         names of layers or parameters, `*` allowed, or a predicate of (layer name, layer).
     preprocessing: how images become input; default: the backbone's own data config.
     ranking: rank connections by |s| ("magnitude") or by s ("signed").
-    structured: keep or drop whole filters, by their mean score; a capacity is then a share of the backbone's parameters
-        (at most), and `prunnet.deploy.structured_subnetwork` makes its subnetworks physically smaller.
+    selection: what a capacity keeps: `prunnet.Connections()`, the default, or `prunnet.Filters()`, which keeps or drops
+        whole filters by their mean score, so that subnetworks can be made physically smaller; a capacity is then a
+        share of the backbone's parameters.
     """
-    if ranking not in ("magnitude", "signed"):
-        raise ModuleError(f"ranking must be 'magnitude' or 'signed'; found {ranking!r}")
+    if ranking not in RANKINGS:
+        raise ModuleError(f"ranking must be one of {', '.join(RANKINGS)}; found {ranking!r}")
     if embedding_dim < 1:
         raise ModuleError(f"embedding_dim must be at least 1; found {embedding_dim}")
     weights = prunable_parameters(module, prunable)
     preprocessing = preprocessing or Preprocessing.of(module)
     head = EmbeddingHead(_feature_count(module, preprocessing), embedding_dim)
     reference = next(iter(weights.values()))
-    network = PrunableNetwork(module, head.to(reference), weights, preprocessing, ranking, structured)
-    if structured:
-        _ = network.structure  # found once, here, so that a backbone without removable filters is refused at once
-    return network
+    return PrunableNetwork(module, head.to(reference), weights, preprocessing, ranking, selection)
 
 
 @torch.no_grad()
@@ -78,8 +76,11 @@ def _feature_count(backbone: nn.Module, preprocessing: Preprocessing) -> int:
     return check_features(features, backbone).shape[1]
 
 
-class PrunableNetwork(nn.Module):
+class PrunableNetwork(nn.Module, Family):
     """One network that holds a family: `net(images, capacity=c)` embeds with the top-c connections of every layer."""
+
+    kind = "a prunable network"
+    shares_norms = True
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class PrunableNetwork(nn.Module):
         weights: Mapping[str, Tensor],
         preprocessing: Preprocessing,
         ranking: Ranking = "magnitude",
-        structured: bool = False,
+        selection: Selection | None = None,
     ) -> None:
         super().__init__()
         self.backbone = backbone
@@ -96,13 +97,33 @@ class PrunableNetwork(nn.Module):
         self.scores = Scores(weights)
         self.preprocessing = preprocessing
         self.ranking: Ranking = ranking
-        self.structured = structured
         self.family_id = secrets.token_hex(8)
-        self.capacities: tuple[float, ...] = ()  # those it was trained at
+        self._capacities: tuple[float, ...] = ()
         self.statistics = batchnorm.Statistics()
         self._warned: set[float] = set()
         self._masks: dict[float, Masks] = {}
         self._masks_of: tuple[object, ...] = ()
+        self.selection = selection if selection is not None else Connections()
+        self.selection.attach(self)
+
+    @property
+    def capacities(self) -> tuple[float, ...]:
+        return self._capacities
+
+    @capacities.setter
+    def capacities(self, capacities: Iterable[float]) -> None:
+        self._capacities = tuple(capacities)
+
+    @property
+    def embedding_dim(self) -> int:
+        return self.head.embedding_dim
+
+    def renew(self) -> None:
+        super().renew()
+        self.forget()
+
+    def forget(self) -> None:
+        self.statistics.clear()
 
     def forward(self, images: Tensor, capacity: float = 1.0, *, normalise: bool = True) -> Tensor:
         """Embed preprocessed images `[N, C, H, W]`: L2-normalised for search, or raw (`normalise=False`) for losses."""
@@ -114,7 +135,7 @@ class PrunableNetwork(nn.Module):
             if not self.training and capacity not in self.statistics and capacity not in self._warned:
                 self._warned.add(capacity)
                 warn_not_adapted(capacity, self.family_id)
-            embedding = embed(
+            embedding = embed_with(
                 self.backbone,
                 self.head,
                 images,
@@ -128,15 +149,10 @@ class PrunableNetwork(nn.Module):
         """The prunable weights by parameter name, in the order of `scores`."""
         return {name: self.backbone.get_parameter(name) for name in self.scores}
 
-    @cached_property
-    def structure(self) -> Structure:
-        """The filters that can be dropped, and which must go together; asks for torch-pruning."""
-        return Structure(self)
-
     def masks(self, capacity: float) -> Masks:
         """r(s) of Eq. 1: which connections the subnetwork at `capacity` keeps, by parameter name.
 
-        A structured subnetwork drops biases and norms along with their filters, so that no constant remains.
+        Where whole filters are dropped, their biases and norms are too, so that no constant remains.
         """
         masks: Masks = self.masks_at((capacity,))[0]
         return masks
@@ -145,24 +161,17 @@ class PrunableNetwork(nn.Module):
     def masks_at(self, capacities: Iterable[float]) -> list[Masks]:
         """The masks of several capacities from one selection per layer; kept while the scores stand still."""
         wanted = [check_capacity(capacity) for capacity in capacities]
-        scores = dict(self.scores.items())
-        state = (self.ranking, *((score.data_ptr(), score._version) for score in scores.values()))
+        scores = [*self.scores.parameters(), *self.selection.parameters()]
+        state = (self.ranking, *((score.data_ptr(), score._version) for score in scores))
         if state != self._masks_of:
             self._masks, self._masks_of = {}, state
         missing = [capacity for capacity in dict.fromkeys(wanted) if capacity not in self._masks]
         if missing:
-            self._masks.update(zip(missing, self._rank(scores, missing), strict=True))
+            self._masks.update(zip(missing, self.selection.masks(self, missing), strict=True))
         masks = [self._masks[capacity] for capacity in wanted]
         for oldest in list(self._masks)[:-_MASKS_KEPT]:
             del self._masks[oldest]
         return masks
-
-    def _rank(self, scores: Mapping[str, Tensor], capacities: list[float]) -> list[Masks]:
-        if not self.structured:
-            return rank(scores, capacities, self.ranking)  # type: ignore[no-any-return]
-        ranked = self.structure.rank(scores, self.ranking)
-        device = next(iter(scores.values())).device
-        return [self.structure.masks(self.structure.width_for(capacity), ranked, device) for capacity in capacities]
 
     def effective_weights(self, capacity: float) -> dict[str, Tensor]:
         """w·r(s), Eq. 1, by parameter name."""
@@ -177,6 +186,26 @@ class PrunableNetwork(nn.Module):
             name: tensor.clone() if in_use[name.rpartition(".")[0]].training else tensor
             for name, tensor in buffers.items()
         }
+
+    def available(self, capacities: Iterable[float]) -> tuple[float, ...]:
+        return self.selection.available(capacities)
+
+    def encode(
+        self, images: Sequence[Picture] | Picture, capacity: float | None = None, *, batch_size: int = 64
+    ) -> Embeddings:
+        """Embed pictures for search with the subnetwork at `capacity` (default: dense), copying no network."""
+        capacity = 1.0 if capacity is None else check_capacity(capacity)
+        vectors = embed_batches(self, self.preprocessing.batches(images, batch_size), capacity=capacity)
+        return Embeddings(vectors, self.family_id, capacity)
+
+    def adapt(
+        self,
+        loader: Iterable[Any],
+        capacities: Iterable[float] | None = None,
+        *,
+        adapt_batches: int | None = ADAPT_BATCHES,
+    ) -> None:
+        batchnorm.adapt_batchnorm(self, loader, adapt_batches, capacities)
 
     def subnetwork(self, capacity: float) -> Subnetwork:
         """A plain module of the subnetwork at `capacity`, independent of this network, in evaluation mode."""
@@ -197,10 +226,6 @@ class PrunableNetwork(nn.Module):
             for name, tensor in (self.statistics.get(capacity) or {}).items():
                 subnetwork.get_buffer(name).copy_(tensor)
         return subnetwork.eval()
-
-    def _apply(self, fn: Any, recurse: bool = True) -> "PrunableNetwork":
-        self.statistics.apply(fn)
-        return super()._apply(fn, recurse)  # type: ignore[no-any-return,no-untyped-call]
 
     def extra_repr(self) -> str:
         connections = sum(score.numel() for score in self.scores.values())

@@ -7,7 +7,7 @@ fit into one number per connection, its level: how many of the capacities keep i
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from prunnet.errors import PrunNetError
 from prunnet.network.capacity import kept_connections
 
 Ranking = Literal["magnitude", "signed"]
+RANKINGS: tuple[Ranking, ...] = get_args(Ranking)
 Masks = Mapping[str, Tensor]
 
 

@@ -1,19 +1,22 @@
 """A subnetwork taken out of its family: a plain module that can be saved, exported, compiled and deployed."""
 
+import copy
 import warnings
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from prunnet.errors import CapacityError
 from prunnet.network.backbones import check_features
-from prunnet.network.capacity import format_capacity
+from prunnet.network.capacity import check_capacities, check_capacity, format_capacity
 from prunnet.network.embeddings import Embeddings
+from prunnet.network.family import ADAPT_BATCHES, Family
+from prunnet.network.functional import embed_batches
 from prunnet.network.head import EmbeddingHead
-from prunnet.network.modes import evaluating
-from prunnet.network.preprocessing import Picture, Preprocessing, check_images, one_by_one
+from prunnet.network.preprocessing import Picture, Preprocessing, check_images
 
 
 class NotAdaptedWarning(UserWarning):
@@ -30,25 +33,14 @@ def warn_not_adapted(capacity: float, family_id: str) -> None:
     )
 
 
-class Family(Protocol):
-    """All subnetworks of one trained network: evaluation, export and search ask nothing else of it."""
-
-    family_id: str
-    preprocessing: Preprocessing
-
-    @property
-    def capacities(self) -> tuple[float, ...]:
-        """Those below 1 that it was trained at."""
-
-    def subnetwork(self, capacity: float) -> "Subnetwork":
-        """The member at `capacity`, or a `CapacityError` that says which capacities there are."""
-
-
-class Subnetwork(nn.Module):
+class Subnetwork(nn.Module, Family):
     """The subnetwork at `capacity`: `backbone` of the original class with masked weights, then `head`.
 
-    Calling it maps preprocessed images to embeddings, L2-normalised unless `normalise=False`.
+    Calling it maps preprocessed images to embeddings, L2-normalised unless `normalise=False`. It is also the family of
+    which only this one is there.
     """
+
+    kind = "one subnetwork"
 
     def __init__(
         self,
@@ -77,17 +69,46 @@ class Subnetwork(nn.Module):
         embedding: Tensor = self.head(check_features(self.backbone(images), self.backbone))
         return F.normalize(embedding, dim=1) if normalise else embedding
 
-    @torch.no_grad()
-    def encode(self, images: Sequence[Picture] | Picture, batch_size: int = 64) -> Embeddings:
+    @property
+    def capacities(self) -> tuple[float, ...]:
+        return () if self.capacity == 1.0 else (self.capacity,)
+
+    @property
+    def embedding_dim(self) -> int:
+        return self.head.embedding_dim
+
+    def available(self, capacities: Iterable[float]) -> tuple[float, ...]:
+        return tuple(capacity for capacity in check_capacities(capacities) if capacity == self.capacity)
+
+    def subnetwork(self, capacity: float) -> "Subnetwork":
+        self._check(capacity)
+        return copy.deepcopy(self).eval()
+
+    def encode(
+        self, images: Sequence[Picture] | Picture, capacity: float | None = None, *, batch_size: int = 64
+    ) -> Embeddings:
         """Embed PIL images, arrays, uint8 tensors, or an already preprocessed float tensor, for search."""
-        reference = next(self.parameters())
-        pictures = images if isinstance(images, Tensor) and images.ndim == 4 else list(one_by_one(images))
-        with evaluating(self):
-            vectors = [
-                self(self.preprocessing.batch(pictures[start : start + batch_size]).to(reference)).float()
-                for start in range(0, max(1, len(pictures)), batch_size)
-            ]
-        return Embeddings(torch.cat(vectors), self.family_id, self.capacity)
+        self._check(capacity)
+        vectors = embed_batches(self, self.preprocessing.batches(images, batch_size))
+        return Embeddings(vectors, self.family_id, self.capacity)
+
+    def adapt(
+        self,
+        loader: Iterable[Any],
+        capacities: Iterable[float] | None = None,
+        *,
+        adapt_batches: int | None = ADAPT_BATCHES,
+    ) -> None:
+        from prunnet.network.batchnorm import adapt_batchnorm
+
+        adapt_batchnorm(self, loader, adapt_batches, capacities)
+
+    def _check(self, capacity: float | None) -> None:
+        if capacity is not None and check_capacity(capacity) != self.capacity:
+            raise CapacityError(
+                f"this is one subnetwork of family {self.family_id}, at {format_capacity(self.capacity)}; found "
+                f"{format_capacity(capacity)}, which its family has"
+            )
 
     def extra_repr(self) -> str:
         return f"capacity={self.capacity:g}, family_id={self.family_id!r}"

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from prunnet.report.charts import Axis, Series, line_chart
-from prunnet.report.facts import Facts
+from prunnet.report.summary import RunSummary
 
 
-def capacity_text(facts: Facts) -> str:
+def capacity_text(summary: RunSummary) -> str:
     """How to read the curves."""
     new = (
         " Hollow points are sizes that no training step used: they were pruned, and their batch norm adapted."
-        if facts.untrained
+        if summary.untrained
         else " To see sizes that were never trained, set evaluate_capacities when training."
     )
     return (
@@ -19,9 +19,9 @@ def capacity_text(facts: Facts) -> str:
     )
 
 
-def capacity_charts(facts: Facts) -> str:
+def capacity_charts(summary: RunSummary) -> str:
     """Self-test and cross-test over capacity, and the cross-test over bytes; sizes never trained are hollow."""
-    members = sorted(facts.members, key=lambda member: member.capacity)
+    members = sorted(summary.members, key=lambda member: member.capacity)
     x, marks = [100 * member.capacity for member in members], [member.trained for member in members]
     series = (
         Series("self-test", x, [100 * m.self_test for m in members], 2, marks, dashed=True),
@@ -30,14 +30,14 @@ def capacity_charts(facts: Facts) -> str:
     by_capacity = line_chart(
         series,
         Axis("connections kept, % (logarithmic)", _apart(x), logarithmic=True),
-        Axis(f"{facts.matrix.metric}, %", low=0.0),
+        Axis(f"{summary.matrix.metric}, %", low=0.0),
         "Retrieval over capacity",
     )
     kilobytes = [member.bytes / 1000 for member in members]
     by_bytes = line_chart(
         (Series("cross-test, in the dense gallery", kilobytes, [100 * m.cross_test for m in members], 1, marks),),
         Axis("size on the device, kB"),
-        Axis(f"{facts.matrix.metric}, %", low=0.0),
+        Axis(f"{summary.matrix.metric}, %", low=0.0),
         "Retrieval over bytes",
     )
     key = (

@@ -2,16 +2,16 @@
 
 from html import escape
 
+from prunnet.costs.quantities import format_quantity
 from prunnet.network.capacity import format_capacity
-from prunnet.network.units import format_quantity
-from prunnet.report.facts import Facts, Member
+from prunnet.report.summary import Member, RunSummary
 
 
-def headline(facts: Facts) -> str:
+def headline(summary: RunSummary) -> str:
     """What the dense network, the next trained one and the small one reach, and what the small one weighs."""
-    dense, metric = facts.dense, escape(facts.matrix.metric)
+    dense, metric = summary.dense, escape(summary.matrix.metric)
     cards = [(f"{100 * dense.self_test:.1f}", metric, "by the dense network, queries and gallery")]
-    shown = [_next_trained(facts), facts.member(facts.small)]
+    shown = [_next_trained(summary), summary.member(summary.small)]
     for member in dict.fromkeys(m for m in shown if m is not None and m is not dense):
         how = "" if member.trained else ", a size it was never trained at,"
         cards.append(
@@ -22,7 +22,7 @@ def headline(facts: Facts) -> str:
                 f"<strong>{member.share_of(dense)} of dense</strong>",
             )
         )
-    smallest = min(facts.members, key=lambda m: abs(m.capacity - facts.small))
+    smallest = min(summary.members, key=lambda m: abs(m.capacity - summary.small))
     text = f"to carry the {format_capacity(smallest.capacity)} one, instead of {format_quantity(dense.bytes, 'B')}"
     value, unit = format_quantity(smallest.bytes, "B").split(" ")
     cards.append((value, unit, text))
@@ -30,7 +30,7 @@ def headline(facts: Facts) -> str:
     return f'<div class="figures">{"".join(cells)}</div>'
 
 
-def _next_trained(facts: Facts) -> Member:
+def _next_trained(summary: RunSummary) -> Member:
     """The trained size next above the small one, or the smallest there is."""
-    trained = [member for member in facts.members if member.trained]
-    return min(trained, key=lambda member: (member.capacity <= facts.small, abs(member.capacity - facts.small)))
+    trained = [member for member in summary.members if member.trained]
+    return min(trained, key=lambda member: (member.capacity <= summary.small, abs(member.capacity - summary.small)))

@@ -1,17 +1,22 @@
 """The report as one HTML file: nothing is fetched, nothing is executed, all text is escaped."""
 
+import os
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 
+from prunnet._files import write_text
+from prunnet.data import RetrievalData
 from prunnet.network.capacity import format_capacity
 from prunnet.report.capacity_charts import capacity_charts, capacity_text
-from prunnet.report.facts import Facts
 from prunnet.report.headline import headline
 from prunnet.report.idea import idea
-from prunnet.report.searches import Answer, Search
+from prunnet.report.searches import Answer, ExampleSearch
+from prunnet.report.summary import RunSummary, gather
 from prunnet.report.tables import COSTS_TEXT, MadeFile, costs_table, made_table, matrix_table, matrix_text
 from prunnet.report.training_charts import training_charts
+from prunnet.runs import Run
 
 IDEA_TEXT = "Train once; every device takes the share of the network that it can carry."
 MADE_TEXT = "Made from the same family, without training."
@@ -26,15 +31,15 @@ COMMANDS = (
 )
 
 
-def page(facts: Facts, made: Sequence[MadeFile] = ()) -> str:
+def page(summary: RunSummary, made: Sequence[MadeFile] = ()) -> str:
     """The whole document."""
     sections = [
         _section("The idea", IDEA_TEXT, idea()),
-        _section("Who can search whose gallery", matrix_text(facts), matrix_table(facts)),
-        _section("From large to small", capacity_text(facts), capacity_charts(facts)),
-        _section("What each one costs", COSTS_TEXT, costs_table(facts)),
-        _section("Real searches", _searches_text(facts), _searches(facts)),
-        _section("How it trained", _training_text(facts), training_charts(facts.records)),
+        _section("Who can search whose gallery", matrix_text(summary), matrix_table(summary)),
+        _section("From large to small", capacity_text(summary), capacity_charts(summary)),
+        _section("What each one costs", COSTS_TEXT, costs_table(summary)),
+        _section("Real searches", _searches_text(summary), _searches(summary)),
+        _section("How it trained", _training_text(summary), training_charts(summary.records)),
     ]
     if made:
         sections.append(_section("Ready for a device", MADE_TEXT, made_table(made)))
@@ -43,9 +48,10 @@ def page(facts: Facts, made: Sequence[MadeFile] = ()) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="icon" href="data:,"><title>PrunNet · {escape(facts.run.name)}</title>\n<style>\n{style}</style>'
-        f"</head><body><main>\n<header><h1>One network, every device</h1><p>{_subtitle(facts)}</p></header>\n"
-        f"{headline(facts)}\n{''.join(sections)}\n<footer>{_footer(facts)}</footer>\n</main></body></html>\n"
+        f'<link rel="icon" href="data:,"><title>PrunNet · {escape(summary.run.folder.name)}</title>\n'
+        f"<style>\n{style}</style>"
+        f"</head><body><main>\n<header><h1>One network, every device</h1><p>{_subtitle(summary)}</p></header>\n"
+        f"{headline(summary)}\n{''.join(sections)}\n<footer>{_footer(summary)}</footer>\n</main></body></html>\n"
     )
 
 
@@ -53,33 +59,34 @@ def _section(title: str, text: str, content: str) -> str:
     return f"<section><h2>{title}</h2><p>{text}</p>{content}</section>\n"
 
 
-def _subtitle(facts: Facts) -> str:
-    train = facts.data.train
+def _subtitle(summary: RunSummary) -> str:
+    train = summary.data.train
     learned = "" if train is None else f"trained on {len(train):,} images of {train.classes:,} classes, "
     return escape(
-        f"{facts.config.backbone} on {facts.data.name}: {learned}tested with {len(facts.data.query):,} queries in a "
-        f"gallery of {len(facts.data.gallery):,} images" + (", all of classes it never saw." if _unseen(facts) else ".")
+        f"{summary.config.backbone} on {summary.data.name}: {learned}tested with {len(summary.data.query):,} queries "
+        f"in a gallery of {len(summary.data.gallery):,} images"
+        + (", all of classes it never saw." if _unseen(summary) else ".")
     )
 
 
-def _unseen(facts: Facts) -> bool:
-    train = facts.data.train
-    return train is not None and not set(train.label_names) & set(facts.data.query.label_names)
+def _unseen(summary: RunSummary) -> bool:
+    train = summary.data.train
+    return train is not None and not set(train.label_names) & set(summary.data.query.label_names)
 
 
-def _searches_text(facts: Facts) -> str:
+def _searches_text(summary: RunSummary) -> str:
     return (
-        f"Queries evenly spaced over the {len(facts.data.query):,}, not chosen. Above the first five answers of the "
-        f"dense network, below those of the {format_capacity(facts.small)} one, both in the gallery that the dense "
+        f"Queries evenly spaced over the {len(summary.data.query):,}, not chosen. Above the first five answers of the "
+        f"dense network, below those of the {format_capacity(summary.small)} one, both in the gallery that the dense "
         "network indexed. ✓ is the same class, ✗ another."
     )
 
 
-def _searches(facts: Facts) -> str:
-    return f'<div class="searches">{"".join(_search(search) for search in facts.searches)}</div>'
+def _searches(summary: RunSummary) -> str:
+    return f'<div class="searches">{"".join(_search(search) for search in summary.searches)}</div>'
 
 
-def _search(search: Search) -> str:
+def _search(search: ExampleSearch) -> str:
     rows = (
         f'<div class="found"><span>{"dense" if capacity == 1.0 else format_capacity(capacity)}</span>'
         f"{''.join(map(_hit, answers))}</div>"
@@ -99,10 +106,10 @@ def _hit(answer: Answer) -> str:
     )
 
 
-def _training_text(facts: Facts) -> str:
-    passes = len(facts.records[0]["loss"]) if facts.records else 0
+def _training_text(summary: RunSummary) -> str:
+    passes = len(summary.records[0]["loss"]) if summary.records else 0
     text = f"Every step sends the same batch through {passes} networks: the dense one and its subnetworks."
-    if facts.config.integrator == "conflict-aware" and passes > 1:
+    if summary.config.integrator == "conflict-aware" and passes > 1:
         text += " Where their gradients point apart, each is projected off the others before they are added."
     return text
 
@@ -112,14 +119,34 @@ def _commands() -> str:
     return f"<pre>{text}</pre>"
 
 
-def _footer(facts: Facts) -> str:
-    packages = facts.environment.get("packages", {})
+def _footer(summary: RunSummary) -> str:
+    packages = summary.environment.get("packages", {})
     versions = ", ".join(f"{name} {packages[name]}" for name in ("torch", "timm") if name in packages)
     parts = (
-        f"PrunNet {facts.environment.get('prunnet', '')}".strip(),
-        f"family {facts.family_id}",
-        f"seed {facts.config.seed}",
+        f"PrunNet {summary.environment.get('prunnet', '')}".strip(),
+        f"family {summary.family_id}",
+        f"seed {summary.config.seed}",
         versions,
-        f"run folder {facts.run}",
+        f"run folder {summary.run.folder}",
     )
     return escape(" · ".join(part for part in parts if part))
+
+
+def write_report(
+    run: Run | str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    capacity: float | None = None,
+    data: RetrievalData | None = None,
+    made: Sequence[MadeFile] = (),
+) -> Path:
+    """Write the report of a finished run and return its path (default: report.html in its folder).
+
+    capacity: the small network whose searches are shown beside the dense one's (default: 13 %, or what is nearest).
+    data: the run's data, if it is loaded already.
+    made: files to list that were made from the family.
+    """
+    run = run if isinstance(run, Run) else Run(run)
+    target = run.report if out is None else Path(out)
+    write_text(target, page(gather(run, capacity, data), made))
+    return target

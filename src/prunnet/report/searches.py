@@ -28,7 +28,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Search:
+class ExampleSearch:
     """A query and what each network finds, by its capacity."""
 
     picture: str
@@ -36,11 +36,11 @@ class Search:
     found: dict[float, list[Answer]]
 
 
-def search_examples(data: RetrievalData, queries: Sequence[Embeddings], gallery: Embeddings) -> list[Search]:
+def search_examples(data: RetrievalData, queries: Sequence[Embeddings], gallery: Embeddings) -> list[ExampleSearch]:
     """Evenly spaced queries, so that nobody chose them, asked by each of `queries` in one `gallery`."""
     chosen = np.unique(np.linspace(0, len(data.query) - 1, SHOWN, dtype=np.int64))
     return [
-        Search(
+        ExampleSearch(
             picture=picture(data.query.image(int(query))),
             name=_name(data.query, int(query)),
             found={asked.capacity: _answers(data, int(query), asked, gallery) for asked in queries},

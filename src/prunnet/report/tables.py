@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from prunnet.costs.quantities import format_quantity
 from prunnet.network.capacity import format_capacity
-from prunnet.network.units import format_quantity
-from prunnet.report.facts import Facts
+from prunnet.report.summary import RunSummary
 
 TEXT, HIDDEN = ' class="text"', ' class="wide"'  # a column of words, one that a phone has no room for
 WIDE = ("", HIDDEN, "", "", "", HIDDEN, HIDDEN, "")  # the columns of the cost table
@@ -29,9 +29,9 @@ class MadeFile:
     bytes: int
 
 
-def matrix_text(facts: Facts) -> str:
+def matrix_text(summary: RunSummary) -> str:
     """How to read the matrix, and whether it is compatible."""
-    check = facts.matrix.check()
+    check = summary.matrix.check()
     short = len(check.violations)
     verdict = (
         f"all {check.pairs} pairs of two do at least as well as the smaller one alone"
@@ -40,19 +40,19 @@ def matrix_text(facts: Facts) -> str:
         f"the framed {'one falls' if short == 1 else 'ones fall'} short, at worst by "
         f"{100 * (check.violations[0].self_test - check.violations[0].cross_test):.1f} points"
     )
-    new = " Sizes in italics were never trained." if facts.untrained else ""
+    new = " Sizes in italics were never trained." if summary.untrained else ""
     return escape(
-        f"{facts.matrix.metric} in %: a row asks, a column indexed the gallery. On the diagonal one network does both; "
-        f"{verdict}.{new}"
+        f"{summary.matrix.metric} in %: a row asks, a column indexed the gallery. On the diagonal one network does "
+        f"both; {verdict}.{new}"
     )
 
 
-def matrix_table(facts: Facts) -> str:
+def matrix_table(summary: RunSummary) -> str:
     """The matrix as a heatmap; pairs that fall short are framed."""
-    matrix = facts.matrix
+    matrix = summary.matrix
     low, high = float(matrix.values.min()), float(matrix.values.max())
     short = {(violation.query, violation.gallery) for violation in matrix.check().violations}
-    new = {member.capacity for member in facts.untrained}
+    new = {member.capacity for member in summary.untrained}
     heads = "".join(_name_cell(model.name, model.capacity in new, "col") for model in matrix.models)
     rows = []
     for i, query in enumerate(matrix.models):
@@ -73,23 +73,23 @@ def _name_cell(name: str, new: bool, scope: str) -> str:
     return f'<th scope="{scope}"{" class=new" if new else ""}>{escape(name)}</th>'
 
 
-def costs_table(facts: Facts) -> str:
+def costs_table(summary: RunSummary) -> str:
     """A row per member: retrieval, bytes, MACs and time."""
     rows = []
-    for member in facts.members:
+    for member in summary.members:
         tag = "" if member.trained else '<span class="tag">never trained</span>'
         cells = (
             f"{format_capacity(member.capacity)}{tag}",
             f"{100 * member.self_test:.1f}",
             f"{100 * member.cross_test:.1f}",
-            member.share_of(facts.dense),
+            member.share_of(summary.dense),
             format_quantity(member.bytes, "B"),
             f"{member.parameters:,}",
             format_quantity(member.macs, ""),
             f"{1000 * member.seconds:.2f} ms",
         )
         rows.append(f"<tr>{''.join(f'<td{style}>{cell}</td>' for style, cell in zip(WIDE, cells, strict=True))}</tr>")
-    metric = escape(facts.matrix.metric)
+    metric = escape(summary.matrix.metric)
     heads = ("capacity", f"{metric} self", f"{metric} cross", "of dense", "bytes", "parameters", "MACs", "time here")
     return _table(heads, rows, WIDE)
 

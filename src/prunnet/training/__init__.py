@@ -1,18 +1,6 @@
 """Training: one loop for every method, in run folders that explain and resume themselves."""
 
-from prunnet.training.config import ConfigError, TrainConfig, resolve
-from prunnet.training.presets import PRESETS
-from prunnet.training.run import Run, train
-from prunnet.training.trainer import InterruptedRunError, Trainer, TrainingError
+from prunnet.training.start import train
+from prunnet.training.trainer import Trainer
 
-__all__ = [
-    "PRESETS",
-    "ConfigError",
-    "InterruptedRunError",
-    "Run",
-    "TrainConfig",
-    "Trainer",
-    "TrainingError",
-    "resolve",
-    "train",
-]
+__all__ = ["Trainer", "train"]

@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from prunnet.data import ClassBalancedSampler, EpochSampler, ImageSet, ShuffledSampler
+from prunnet.errors import ConfigError
 from prunnet.gradients import ConflictAware, Direct, Integrator, Mean, Pareto, PCGrad, Sum
 from prunnet.methods import (
     SFSC,
@@ -26,19 +27,21 @@ from prunnet.methods import (
     PrunNetOptions,
     SwitchNet,
 )
+from prunnet.narrow import Members, SlimmableNetwork
+from prunnet.narrow.narrowing import initialise, narrow
 from prunnet.network import (
-    Members,
+    Connections,
     Preprocessing,
     PrunableNetwork,
-    SlimmableNetwork,
+    ScoreMaps,
+    Selection,
     batchnorm,
     convert,
     create_backbone,
 )
-from prunnet.network.narrow import initialise, narrow
 from prunnet.network.scores import Scores
-from prunnet.training.config import ConfigError, TrainConfig
-from prunnet.training.old import OldRun
+from prunnet.runs import Run, TrainConfig
+from prunnet.structured import Filters
 from prunnet.training.ranks import Ranks
 
 _AUTOCAST = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -47,12 +50,40 @@ _AUTOCAST = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 def build_network(config: TrainConfig) -> PrunableNetwork:
     """The prunable network of `config`, initialised from its seed."""
     torch.manual_seed(config.seed)
-    backbone = create_backbone(config.backbone, **config.backbone_options)
+    backbone = _backbone(config)
     if config.weights is not None:
         _load_weights(backbone, Path(config.weights))
     preprocessing = None if config.input_size is None else _resized(backbone, config.input_size)
-    options: Mapping[str, Any] = {"ranking": config.ranking, "structured": config.structured}
-    return convert(backbone, config.embedding_dim, preprocessing=preprocessing, **options)
+    return convert(
+        backbone,
+        config.embedding_dim,
+        preprocessing=preprocessing,
+        ranking=config.ranking,
+        selection=build_selection(config),
+    )
+
+
+def _backbone(config: TrainConfig) -> nn.Module:
+    try:
+        return create_backbone(config.backbone, pretrained=config.pretrained, **config.backbone_options)
+    except (OSError, RuntimeError) as error:
+        if not config.pretrained:
+            raise
+        raise ConfigError(
+            f"pretrained: timm has no weights of {config.backbone} at hand and cannot fetch them "
+            f"({str(error).splitlines()[0]}); weights= takes a file"
+        ) from None
+
+
+def build_selection(config: TrainConfig) -> Selection:
+    """What a capacity keeps."""
+    match config.selection:
+        case "connections":
+            return Connections()
+        case "filters":
+            return Filters()
+        case "maps":
+            return ScoreMaps(_listed(config))
 
 
 def _resized(backbone: nn.Module, input_size: tuple[int, int, int]) -> Preprocessing:
@@ -85,7 +116,7 @@ def build_integrator(config: TrainConfig) -> Integrator:
     }[config.integrator]()
 
 
-def build_method(config: TrainConfig, network: PrunableNetwork, train: ImageSet, old: OldRun | None = None) -> Method:
+def build_method(config: TrainConfig, network: PrunableNetwork, train: ImageSet, old: Run | None = None) -> Method:
     """The method of `config`, which trains `network` or narrower networks made like it."""
     torch.manual_seed(config.seed + 1)  # the classifier's start does not depend on how the network was made
     autocast = _AUTOCAST[config.precision]
@@ -151,26 +182,25 @@ def _members(
     config: TrainConfig,
     network: PrunableNetwork,
     capacities: Iterable[float],
-    old: OldRun | None = None,
+    old: Run | None = None,
     *,
     compatible: bool = True,
 ) -> Members:
     """Networks of width √c, each initialised afresh unless there are weights to start from."""
     dense = network.subnetwork(1.0)
     members = [dense if capacity == 1.0 else narrow(dense, capacity)[0] for capacity in capacities]
-    if config.weights is None:
+    if config.weights is None and not config.pretrained:
         for member in members:
             if member is not dense:
                 initialise(member.backbone)
                 member.head.reset_parameters()
-    return Members(members, None if old is None else old.family, compatible=compatible)
+    return Members(members, None if old is None else old.network, compatible=compatible)
 
 
-def _make_compatible(method: Method, old: OldRun, train: ImageSet) -> None:
+def _make_compatible(method: Method, old: Run, train: ImageSet) -> None:
     """Let the old classifier have a say in every loss of `method`."""
     classifier, classes = old.classifier_for(train)
-    family = method.family
-    wanted = family.embedding_dim if isinstance(family, Members) else family.subnetwork(1.0).head.embedding_dim
+    wanted = method.family.embedding_dim
     if classifier.in_features != wanted:
         raise ConfigError(f"old: its embeddings have {classifier.in_features} dimensions, those to train {wanted}")
     if isinstance(method, Independent):

@@ -16,11 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from prunnet._files import replace_folder
-from prunnet.errors import PrunNetError
-
-
-class CheckpointError(PrunNetError):
-    """A checkpoint that cannot be written or read."""
+from prunnet.errors import CheckpointError
 
 
 def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: Optimizer, progress: dict[str, Any]) -> Path:
@@ -60,15 +56,16 @@ def load_checkpoint(path: Path, method: nn.Module, optimiser: Optimizer) -> dict
         raise CheckpointError(f"{path} is damaged ({error}); remove it to start again") from error
     device = next(method.parameters()).device
     try:
-        method.load_state_dict({n.removeprefix("method."): t for n, t in tensors.items() if n.startswith("method.")})
+        state = {n.removeprefix("method."): t for n, t in tensors.items() if n.startswith("method.")}
+        method.load_state_dict({name.replace("/", "."): tensor for name, tensor in state.items()})  # as once written
     except RuntimeError as error:
         raise CheckpointError(f"{path} belongs to another network ({str(error).splitlines()[-1].strip()})") from error
-    state: dict[int, dict[str, Tensor]] = {}
+    optimised: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimiser."):
             _, index, key = name.split(".")
-            state.setdefault(int(index), {})[key] = tensor.to(device if key != "step" else "cpu")
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+            optimised.setdefault(int(index), {})[key] = tensor.to(device if key != "step" else "cpu")
+    optimiser.load_state_dict({"state": optimised, "param_groups": optimiser.state_dict()["param_groups"]})
     return progress
 
 

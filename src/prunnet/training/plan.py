@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import torch
 
 from prunnet.data import RetrievalData
-from prunnet.methods.summed import SummedLosses
+from prunnet.methods.summed_losses import SummedLosses
 from prunnet.network import PrunableNetwork
+from prunnet.runs import Run, TrainConfig
 from prunnet.training.build import build_method, build_network, build_optimiser
-from prunnet.training.config import TrainConfig
-from prunnet.training.old import OldRun
 from prunnet.training.ranks import Ranks
 
 
@@ -38,7 +37,7 @@ def plan(config: TrainConfig, data: RetrievalData) -> Plan:
     """Build everything that `config` describes and take two steps on random images."""
     assert data.train is not None
     ranks = Ranks(config.device)
-    old = None if config.old is None else OldRun.load(config.old)
+    old = None if config.old is None else Run(config.old)
     method = build_method(config, build_network(config), data.train, old).to(ranks.device).train()
     optimiser = build_optimiser(config, method)
     family = method.family

@@ -65,6 +65,13 @@ class Ranks:
             for tensor in tensors:
                 distributed.broadcast(tensor, 0)
 
+    def copy_from(self, tensor: Tensor, rank: int) -> None:
+        """Give every rank the values that `rank` has."""
+        if self.size > 1:
+            staged = tensor.to(self.device)
+            distributed.broadcast(staged, rank)
+            tensor.copy_(staged)
+
     def barrier(self) -> None:
         """Wait for all."""
         if self.size > 1:

@@ -2,7 +2,7 @@
 
 import math
 
-from prunnet.training.config import TrainConfig
+from prunnet.runs.config import TrainConfig
 
 
 def lr_factor(config: TrainConfig, epoch: float) -> float:

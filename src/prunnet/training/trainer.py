@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,27 +16,17 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from prunnet.data import Batch, RetrievalData, make_loader, train_transform
-from prunnet.errors import PrunNetError
-from prunnet.gradients import GradientError, Telemetry
+from prunnet.errors import DivergedRunError, GradientError, InterruptedRunError, TrainingError
+from prunnet.gradients import Telemetry
 from prunnet.methods import Method
+from prunnet.runs import Run, TrainConfig
+from prunnet.runs.records import Records
 from prunnet.training.build import build_optimiser, build_sampler, prepare_batchnorm
 from prunnet.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
-from prunnet.training.config import TrainConfig
 from prunnet.training.display import Display
 from prunnet.training.ranks import Ranks
-from prunnet.training.records import Records
 from prunnet.training.scaler import LossScaler
 from prunnet.training.schedule import lr_factor
-
-
-class TrainingError(PrunNetError):
-    """A run that cannot go on."""
-
-
-class InterruptedRunError(PrunNetError):
-    """A run that was asked to stop, and saved first."""
-
-    exit_code = 130
 
 
 class Trainer:
@@ -48,15 +37,15 @@ class Trainer:
         method: Method,
         data: RetrievalData,
         config: TrainConfig,
-        folder: Path,
+        run: Run,
         ranks: Ranks,
         *,
-        after_epoch: Callable[[int, int], None] | None = None,
+        after_epoch: Callable[[int, int, Records | None], None] | None = None,
         quiet: bool = False,
     ) -> None:
         if data.train is None:
             raise TrainingError(f"{data.name} has no training images")
-        self.method, self.config, self.folder, self.ranks = method, config, folder, ranks
+        self.method, self.config, self._run, self.ranks = method, config, run, ranks
         self.after_epoch, self.quiet = after_epoch, quiet
         self.sampler = build_sampler(config, data.train, ranks)
         augmentation = {**data.augmentation, **config.augmentation}
@@ -85,7 +74,7 @@ class Trainer:
 
     def resume(self) -> bool:
         """Continue from the newest checkpoint, if there is one."""
-        path = latest_checkpoint(self.folder / "checkpoint")
+        path = latest_checkpoint(self._run.checkpoints)
         if path is None:
             return False
         progress = load_checkpoint(path, self.method, self.optimiser)
@@ -102,7 +91,9 @@ class Trainer:
         self.ranks.copy_from_main(self.method.state_dict().values())
         resumed_at = self.step if self.step else None
         records = (
-            Records(self.folder, resume_at=resumed_at, tensorboard=self.config.tensorboard) if self.is_main else None
+            Records(self._run.metrics_file, resume_at=resumed_at, tensorboard=self.config.tensorboard)
+            if self.is_main
+            else None
         )
         display = Display(self.total_steps, self.config.epochs, quiet=self.quiet or not self.is_main)
         with display, self._signals():
@@ -123,7 +114,7 @@ class Trainer:
                     if stop:
                         raise InterruptedRunError(f"stopped after step {self.step} and saved; continue with --resume")
                 if self.after_epoch is not None:
-                    self.after_epoch(epoch, self.step)
+                    self.after_epoch(epoch, self.step, records)
                 prepare_batchnorm(self.config, self.method)
                 self._save()
         if records is not None:
@@ -155,7 +146,7 @@ class Trainer:
             finite = self.scaler.unscale(self.method.parameters())
         except GradientError as error:
             if not self.scaler.enabled:
-                raise TrainingError(f"step {self.step + 1}: {error}; {self._dump(batch)}") from error
+                raise DivergedRunError(f"step {self.step + 1}: {error}; {self._dump(batch)}") from error
             telemetry, finite = None, False
         if finite:
             if self.config.clip is not None:
@@ -191,10 +182,12 @@ class Trainer:
     def _check(self, losses: dict[str, float], batch: Batch) -> None:
         for name, loss in losses.items():
             if not -float("inf") < loss < float("inf"):
-                raise TrainingError(f"step {self.step + 1}: the loss at capacity {name} is {loss}; {self._dump(batch)}")
+                raise DivergedRunError(
+                    f"step {self.step + 1}: the loss at capacity {name} is {loss}; {self._dump(batch)}"
+                )
 
     def _dump(self, batch: Batch) -> str:
-        path = self.folder / f"diverged-step-{self.step + 1}-rank-{self.ranks.rank}.safetensors"
+        path = self._run.folder / f"diverged-step-{self.step + 1}-rank-{self.ranks.rank}.safetensors"
         save_file({"images": batch.images, "labels": batch.labels, "indices": batch.indices}, path)
         return f"the batch is in {path}; a lower lr or clip= usually helps"
 
@@ -206,12 +199,12 @@ class Trainer:
                 "unreadable": sorted(self.unreadable),
                 "family_id": self.method.family.family_id,
             }
-            save_checkpoint(self.folder / "checkpoint", self.step, self.method, self.optimiser, progress)
+            save_checkpoint(self._run.checkpoints, self.step, self.method, self.optimiser, progress)
         self.ranks.barrier()
 
     def _report_unreadable(self, display: Display) -> None:
         if self.unreadable and self.is_main:
-            report = self.folder / "unreadable.txt"
+            report = self._run.unreadable_file
             report.write_text("\n".join(sorted(self.unreadable)) + "\n")
             display.say(f"{len(self.unreadable)} images could not be read and were skipped; {report} names them")
 

@@ -1,0 +1,83 @@
+"""An exported file, run in the runtime it was made for."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from prunnet.deploy.export import onnx_format, openvino_format, pt2_format
+from prunnet.deploy.export.metadata import Metadata
+from prunnet.deploy.export.tracing import Run
+from prunnet.errors import ExportError
+from prunnet.network import Embeddings, Preprocessing
+from prunnet.network.preprocessing import Picture, check_images
+
+FORMATS: dict[str, ModuleType] = {"onnx": onnx_format, "pt2": pt2_format, "openvino": openvino_format}
+
+
+class ExportedNetwork:
+    """Maps preprocessed images to embeddings as its subnetwork did."""
+
+    def __init__(self, files: Sequence[Path], run: Run, metadata: Metadata) -> None:
+        self.files = tuple(files)
+        self.metadata = metadata
+        self._run = run
+
+    @property
+    def capacity(self) -> float:
+        return self.metadata.capacity
+
+    @property
+    def family_id(self) -> str:
+        return self.metadata.family_id
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        return self.metadata.preprocessing
+
+    @property
+    def bytes(self) -> int:
+        """Size of its files."""
+        return sum(file.stat().st_size for file in self.files)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self._run(check_images(images, self.preprocessing).float().contiguous())
+
+    def encode(self, images: Sequence[Picture] | Picture, batch_size: int = 64) -> Embeddings:
+        """Embed pictures for search, as `Subnetwork.encode` does."""
+        vectors = [self(batch) for batch in self.preprocessing.batches(images, batch_size)]
+        return Embeddings(torch.cat(vectors), self.family_id, self.capacity)
+
+
+def load_exported(path: str | PathLike[str]) -> ExportedNetwork:
+    """Open what `prunnet.export` wrote, in onnxruntime, OpenVINO or torch, by its suffix."""
+    target = Path(path)
+    module = FORMATS[format_of(target, None)]
+    return open_files(module, {suffix: target.with_suffix(suffix) for suffix in module.SUFFIXES}, target)
+
+
+def open_files(module: ModuleType, files: Mapping[str, Path], named: Path) -> ExportedNetwork:
+    """`files` by suffix, which may still have temporary names; errors speak of `named`."""
+    for suffix, file in files.items():
+        if not file.is_file():
+            raise ExportError(f"{named.with_suffix(suffix)} does not exist")
+    run, text = module.read(files)
+    return ExportedNetwork(list(files.values()), run, Metadata.from_text(text, named))
+
+
+def format_of(path: Path, name: str | None) -> str:
+    """The format called `name`, or the one that the suffix of `path` says."""
+    by_suffix = {module.SUFFIXES[0]: key for key, module in FORMATS.items()}
+    known = ", ".join(f"{key} ({suffix})" for suffix, key in by_suffix.items())
+    if name is None:
+        if path.suffix not in by_suffix:
+            raise ExportError(f"the suffix of {path} names no format; known are {known}")
+        return by_suffix[path.suffix]
+    if name not in FORMATS:
+        raise ExportError(f"unknown format {name!r}; known are {known}")
+    if path.suffix != FORMATS[name].SUFFIXES[0]:
+        raise ExportError(f"{path} does not end in {FORMATS[name].SUFFIXES[0]}, as the format {name} asks")
+    return name

@@ -1,0 +1,33 @@
+"""torch.export's archive, run by torch alone: neither timm nor prunnet is needed to load it."""
+
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from prunnet.deploy.export.tracing import Program, Run, quiet
+from prunnet.errors import ExportError
+
+SUFFIXES = (".pt2",)
+_EXTRA_FILE = "prunnet.json"
+
+
+def write(program: Program, metadata: Mapping[str, str], files: Mapping[str, Path]) -> None:
+    """Write `files[".pt2"]`."""
+    with files[".pt2"].open("wb") as file, quiet():
+        torch.export.save(program, file, extra_files={_EXTRA_FILE: json.dumps(metadata)})
+
+
+def read(files: Mapping[str, Path]) -> tuple[Run, dict[str, str]]:
+    """The module in torch, and its metadata."""
+    extra = {_EXTRA_FILE: ""}
+    if not zipfile.is_zipfile(files[".pt2"]):  # torch would go on to try formats of the past
+        raise ExportError(f"{files['.pt2']} is no torch.export archive, or is truncated")
+    try:
+        with files[".pt2"].open("rb") as file, quiet():
+            module = torch.export.load(file, extra_files=extra).module()
+    except (RuntimeError, ValueError, KeyError, OSError) as error:
+        raise ExportError(f"{files['.pt2']} is no torch.export archive: {str(error).splitlines()[0]}") from error
+    return torch.inference_mode()(module), json.loads(extra[_EXTRA_FILE] or "{}")

@@ -1,0 +1,88 @@
+"""`prunnet.experiments.compare`: run what a suite lacks, then write its tables and figures."""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from prunnet.errors import SuiteError
+from prunnet.experiments.comparison import Comparison, run_all
+from prunnet.experiments.remaining import describe_plan
+from prunnet.experiments.suite_report import write_suite
+from prunnet.experiments.suites import FOUR, Suite, find_suite
+from prunnet.network.capacity import format_capacity
+from prunnet.runs import PRESETS, resolve
+
+
+def compare(
+    suite: str | Suite,
+    *,
+    out: str | os.PathLike[str],
+    seeds: Sequence[int] = (0, 1, 2),
+    rates: Sequence[float] | None = None,
+    preset: str | None = None,
+    rows: Collection[str] = (),
+    tuned_in: str | os.PathLike[str] | None = None,
+    dry_run: bool = False,
+    report_only: bool = False,
+    say: Callable[[str], None] = print,
+    **settings: Any,
+) -> Path:
+    """Train every row of `suite` under one setting and write its tables and figures; returns their folder.
+
+    settings: any of `TrainConfig`, for all rows alike, on top of `preset`. What is finished is not run again, so that
+    the same call goes on where it stopped; several processes may make it at once and share the work. Every row tries
+    all `rates` (default: 0.3, 1 and 3 times the setting's `lr`) on one tuning seed, then runs `seeds` at its best,
+    unless they were `tuned_in` another folder. `rows`: train only these. `dry_run` says what there is to do;
+    `report_only` writes from what has been run.
+    """
+    chosen = find_suite(suite) if isinstance(suite, str) else suite
+    setting = _setting(chosen, preset, settings)
+    comparison = Comparison(
+        suite=chosen,
+        root=Path(out),
+        setting=setting,
+        seeds=tuple(seeds),
+        rates=tuple(rates) if rates is not None else _around(resolve(setting).lr),
+        tuned_in=None if tuned_in is None else Path(tuned_in),
+    )
+    folder = comparison.root / chosen.name
+    wanted = replace(comparison, suite=_only(chosen, rows)) if rows else comparison
+    if not report_only:
+        wanted.check_tuned()
+    if dry_run:
+        say(describe_plan(wanted))
+        return folder
+    if not report_only:
+        run_all(wanted, say)
+    return write_suite(comparison, folder, say)
+
+
+def _only(suite: Suite, rows: Collection[str]) -> Suite:
+    if unknown := [name for name in rows if name not in suite.rows]:
+        raise SuiteError(f"{suite.name} has no row {unknown[0]!r}; its rows are {', '.join(suite.rows)}")
+    return replace(suite, rows={name: label for name, label in suite.rows.items() if name in rows})
+
+
+def _setting(suite: Suite, preset: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What all rows have in common; refused where it would be what the rows differ in."""
+    if preset is not None and preset not in PRESETS:
+        raise SuiteError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+    for name in suite.order():
+        if taken := [key for key in settings if key in (*suite.definitions[name].settings, "lr", "seed", "old")]:
+            raise SuiteError(f"{taken[0]} is what the rows of {suite.name} are made of ({name}), not a common setting")
+    common = PRESETS[preset] if preset else {}
+    trained = tuple(common.get("capacities", FOUR))
+    if trained != FOUR and any(suite.definitions[name].settings.get("capacities") == FOUR for name in suite.order()):
+        raise SuiteError(
+            f"the rows of {suite.name} train {', '.join(map(format_capacity, FOUR))}, "
+            f"but {preset} is made for {', '.join(map(format_capacity, trained))}; no suite has these"
+        )
+    setting = {**common, **settings}
+    resolve(setting)
+    return setting
+
+
+def _around(rate: float) -> tuple[float, ...]:
+    return tuple(float(f"{factor * rate:g}") for factor in (0.3, 1, 3))

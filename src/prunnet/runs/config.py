@@ -1,0 +1,244 @@
+"""Everything a training run can be told, checked before anything starts."""
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from prunnet.data import RetrievalData, load_data
+from prunnet.errors import ConfigError
+from prunnet.network.family import ADAPT_BATCHES
+
+FOUR = (0.8, 0.6, 0.4, 0.2)
+"""The capacities of the paper, where a list is needed and none is given."""
+
+SelectionName = Literal["connections", "filters", "maps"]
+MethodName = Literal["prunnet", "dense", "independent", "joint", "switchnet", "sfsc", "sspl", "bct"]
+
+
+class TrainConfig(BaseModel):
+    """The settings of one run. Every field is a key of `--set`, of the YAML file and of `prunnet.train`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    # data
+    data: str = Field("glyphs", description="built-in or benchmark name, folder or manifest (prunnet data list)")
+    root: str | None = Field(None, description="where a benchmark lies on disk")
+    data_options: dict[str, Any] = Field({}, description="options of the data set")
+    augmentation: dict[str, Any] = Field({}, description="options of the training transform; default: the data set's")
+    classes_per_batch: int | None = Field(None, gt=0, description="P of class-balanced P×K batches; default: shuffled")
+    images_per_class: int = Field(4, gt=0, description="K of class-balanced batches")
+    workers: int = Field(0, ge=0, description="processes that load images")
+    cache: bool = Field(True, description="keep decoded images in memory as far as they fit")
+    strict: bool = Field(False, description="stop at an unreadable image instead of reporting and skipping it")
+
+    # network
+    backbone: str = Field("resnet18", description="name of a timm model")
+    backbone_options: dict[str, Any] = Field({}, description="options of timm.create_model")
+    weights: str | None = Field(None, description="safetensors file to start the backbone from")
+    pretrained: bool = Field(False, description="start from the weights that timm has for the backbone")
+    input_size: tuple[int, int, int] | None = Field(
+        None, description="channels, height, width; default: the backbone's"
+    )
+    embedding_dim: int = Field(256, gt=0)
+    ranking: Literal["magnitude", "signed"] = Field("magnitude", description="rank connections by |s| or by s")
+    selection: SelectionName = Field(
+        "connections", description="what a capacity keeps; of filters, which go whole, it is a share of the parameters"
+    )
+    batchnorm: Literal["train", "frozen", "synced"] = Field("train", description="statistics while training")
+
+    # method
+    method: MethodName = Field("prunnet", description="what is trained; docs/methods.md describes each")
+    old: str | None = Field(None, description="run to be compatible with: sspl and bct add members to its family")
+    capacities: tuple[float, ...] | Literal["any"] = Field(
+        "any", description=f"fixed list, or 'any'; where any cannot be: {', '.join(map(str, FOUR))}"
+    )
+    smallest: float = Field(0.05, gt=0, lt=1, description="smallest capacity of 'any'")
+    random_capacities: int = Field(2, ge=0, description="random capacities per step of 'any'")
+    distribution: Literal["log-uniform", "uniform"] = Field("log-uniform", description="how 'any' draws")
+    integrator: Literal["conflict-aware", "direct", "sum", "mean", "pareto", "pcgrad"] = "conflict-aware"
+    alpha: float = Field(0.5, ge=0, description="exponent of Eq. 5")
+    rule: Literal["algorithm", "released"] = Field("algorithm", description="Algorithm 1, or the authors' code")
+    granularity: Literal["filter", "row", "layer", "network"] = "filter"
+    normalise_step: bool = Field(True, description="divide out the factor N+1 of integrators that sum")
+    shared: Literal["dense", "mean", "integrated"] = Field("dense", description="gradient of norms, head, classifier")
+    loss: Literal["cross-entropy", "arcface", "cosface", "contrastive"] = "cross-entropy"
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    distillation: float = Field(0.0, ge=0, description="weight of following the dense network's soft output")
+    frozen_scores: bool = False
+    frozen_weights: bool = False
+    subspaces: int = Field(8, gt=0, description="subspaces of SSPL's product quantiser")
+    codewords: int = Field(64, gt=1, description="anchors in each of SSPL's subspaces")
+    clip_passes: float | None = Field(None, gt=0, description="largest gradient norm of one subnetwork")
+
+    # optimisation
+    epochs: int = Field(10, gt=0)
+    batch_size: int = Field(64, gt=1, description="images per step on all devices together")
+    accumulate: int = Field(1, gt=0, description="micro-batches per step")
+    optimiser: Literal["sgd", "adamw"] = "sgd"
+    lr: float = Field(0.1, gt=0)
+    score_lr: float = Field(
+        20.0,
+        gt=0,
+        description="learning rate of the scores, relative to the weights'; with AdamW or other selections 1",
+    )
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(5e-4, ge=0)
+    schedule: Literal["constant", "multistep", "cosine"] = "cosine"
+    milestones: tuple[int, ...] = Field((), description="epochs at which multistep multiplies by gamma")
+    gamma: float = Field(0.1, gt=0)
+    warmup_epochs: float = Field(0, ge=0)
+    cosine_from: int = Field(0, ge=0, description="epoch at which cosine starts to fall")
+    clip: float | None = Field(None, gt=0, description="largest norm of the whole gradient")
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    compile: bool = Field(False, description="torch.compile the passes")
+
+    # run
+    seed: int = 0
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1 …")
+    evaluate_every: int = Field(0, ge=0, description="epochs between evaluations; 0: only at the end")
+    evaluate_capacities: tuple[float, ...] = Field((), description="default: 1 and those trained")
+    metric: str | None = Field(None, description="default: the data set's own")
+    adapt_batches: int | None = Field(
+        ADAPT_BATCHES, gt=0, description="batches of adaptive BN; null: the whole training set"
+    )
+    checkpoint_seconds: float = Field(
+        120.0, ge=0, description="time between checkpoints; always at the end of an epoch"
+    )
+    tensorboard: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _dependent_defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """What docs/what-to-train-with.md found best holds for PrunNet's single connections under SGD."""
+        connections = given.get("selection", "connections") == "connections"
+        any_capacity = connections and given.get("method", "prunnet") in ("prunnet", "dense")
+        fast_scores = connections and given.get("optimiser", "sgd") == "sgd"
+        return {"capacities": "any" if any_capacity else FOUR, "score_lr": 20.0 if fast_scores else 1.0, **given}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "TrainConfig":
+        if self.batch_size % self.accumulate:
+            raise ValueError(f"batch_size {self.batch_size} must be a multiple of accumulate {self.accumulate}")
+        if self.classes_per_batch and self.classes_per_batch * self.images_per_class != self.batch_size:
+            raise ValueError(
+                f"batch_size {self.batch_size} must be classes_per_batch × images_per_class "
+                f"({self.classes_per_batch} × {self.images_per_class})"
+            )
+        if self.method in ("sspl", "bct") and self.old is None:
+            raise ValueError(
+                f"method {self.method} adds networks to the family of an existing run: name it, old=runs/a"
+            )
+        if self.method == "independent" and self.old is not None:
+            raise ValueError("independent networks are compatible with nothing, so old= has no meaning; use method=bct")
+        if self.loss == "contrastive" and self.method not in ("prunnet", "switchnet"):
+            raise ValueError(
+                f"the contrastive loss is one of prunnet and switchnet; method {self.method} has no use for it"
+            )
+        if self.old is not None and (self.method == "sfsc" or self.loss == "contrastive"):
+            raise ValueError(
+                "old= has the old classifier recognise every new network, which sfsc and the contrastive loss have no "
+                "place for; use prunnet, switchnet, joint or dense with another loss"
+            )
+        if self.method not in ("prunnet", "dense") and self.capacities == "any":
+            raise ValueError(f"method {self.method} needs a list of capacities; only prunnet trains any")
+        if self.schedule == "multistep" and not self.milestones:
+            raise ValueError("schedule multistep needs milestones")
+        if self.selection == "maps" and self.capacities == "any":
+            raise ValueError("selection maps needs a list of capacities: each has a score map of its own")
+        if self.pretrained and self.weights is not None:
+            raise ValueError("pretrained takes timm's weights, weights those of a file: choose one")
+        return self
+
+    def load_data(self) -> RetrievalData:
+        """The data that these settings name."""
+        return load_data(self.data, root=self.root, cache=self.cache, **self.data_options)
+
+
+def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
+    """One configuration from several, later ones winning."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key in layer:
+            _check_key(key)
+        merged.update(layer)
+    try:
+        return TrainConfig(**merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"][:1]))
+        problem = first["msg"].removeprefix("Value error, ")
+        found = f"; found {first['input']!r}" if where else ""
+        raise ConfigError(f"{where + ': ' if where else ''}{problem}{found}") from None
+
+
+def _check_key(key: str) -> None:
+    if key not in TrainConfig.model_fields:
+        near = get_close_matches(key, TrainConfig.model_fields, n=1, cutoff=0.0)
+        raise ConfigError(
+            f"there is no setting {key!r}; the nearest is {near[0]!r} (prunnet train --settings lists all)"
+        )
+
+
+def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The settings in a YAML file."""
+    file = Path(path)
+    try:
+        content = yaml.safe_load(file.read_text())
+    except FileNotFoundError:
+        raise ConfigError(f"{file} does not exist") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is no valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ConfigError(f"{file} must hold settings, one `key: value` a line")
+    return content
+
+
+def parse_assignment(text: str) -> dict[str, Any]:
+    """`lr=0.05` → {"lr": 0.05}; the value is YAML, and `backbone_options.in_chans=1` reaches into a mapping."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set takes key=value; found {text!r}")
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {key}: {value!r} is no valid value") from None
+    return {key.strip(): _number(parsed)}
+
+
+def _number(value: Any) -> Any:
+    """YAML reads 5e-4 as text, for want of a dot."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def merge_assignments(base: Mapping[str, Any], assignments: list[str]) -> dict[str, Any]:
+    """`base` with every `key=value` applied in turn."""
+    merged = dict(base)
+    for text in assignments:
+        for key, value in parse_assignment(text).items():
+            name, dot, inner = key.partition(".")
+            merged[name] = {**(merged.get(name) or {}), inner: value} if dot else value
+    return merged
+
+
+def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The settings in the `config.yaml` of a run; those of older runs in today's words."""
+    settings = read_yaml(path)
+    filters, maps = settings.pop("structured", False), settings.pop("score_maps", False)
+    if filters or maps:
+        settings["selection"] = "filters" if filters else "maps"
+    return settings
+
+
+def to_yaml(config: TrainConfig) -> str:
+    """The resolved configuration, as `--config` reads it."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,59 @@
+"""What a run writes down while it trains: `metrics.jsonl`, and TensorBoard on request."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from prunnet._files import write_text
+from prunnet.errors import MissingExtraError
+
+
+class Records:
+    """Appends one JSON object per step, or evaluation, to `file`."""
+
+    def __init__(self, file: Path, *, resume_at: int | None, tensorboard: bool = False) -> None:
+        self.file = file
+        kept = [row for row in read_records(file) if resume_at is not None and row["step"] <= resume_at]
+        write_text(file, "".join(json.dumps(row) + "\n" for row in kept))
+        self._board = _board(file.parent / "tensorboard") if tensorboard else None
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Log one step, or one evaluation."""
+        with self.file.open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
+        if self._board is not None:
+            for name, value in _scalars(row):
+                self._board.add_scalar(name, value, row["step"])
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
+
+def read_records(file: Path) -> list[dict[str, Any]]:
+    """The rows of a `metrics.jsonl`; a last line cut off by a crash is left out."""
+    rows = []
+    for line in file.read_text().splitlines() if file.exists() else ():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows
+
+
+def _scalars(row: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+    scalars: list[tuple[str, float]] = []
+    for key, value in row.items():
+        if isinstance(value, dict):
+            scalars += _scalars(value, f"{prefix}{key}/")
+        elif isinstance(value, int | float) and key not in ("step", "epoch"):
+            scalars.append((prefix + key, float(value)))
+    return scalars
+
+
+def _board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtraError("tensorboard", "tensorboard", "tensorboard=true") from error
+    return SummaryWriter(str(folder))

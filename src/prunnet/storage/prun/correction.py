@@ -1,0 +1,57 @@
+"""Batch-norm statistics for rounded weights.
+
+Rounding shifts the mean of every channel a little, and a channel that hardly varies turns that into a large error. What
+the shift is shows on images: statistics of the rounded network, against those of the exact one on the same batches.
+"""
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from prunnet.network import batchnorm
+from prunnet.network.prunable import PrunableNetwork
+from prunnet.storage.prun.header import is_mean
+from prunnet.storage.tensors import saved_tensors
+
+
+def corrected_statistics(
+    net: PrunableNetwork, rounded: Mapping[str, Tensor], capacities: Sequence[float], batches: Iterable[Any]
+) -> list[dict[str, Tensor]]:
+    """Statistics at each capacity for `net` with the tensors `rounded` in place of its own.
+
+    The means and variances of `net`, or those adapted on `batches` where it has none, move by the difference that
+    rounding makes on `batches`.
+    """
+    exact = _adapted(copy.deepcopy(net), capacities, batches)
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        for name, tensor in saved_tensors(other).items():
+            tensor.copy_(rounded.get(name, tensor))
+    shifted = _adapted(other, capacities, batches)
+    return [
+        {name: _moved(name, own.get(name, before[name]), before[name], after[name]) for name in before}
+        for own, before, after in zip((known_statistics(net, c) or {} for c in capacities), exact, shifted, strict=True)
+    ]
+
+
+def known_statistics(net: PrunableNetwork, capacity: float) -> dict[str, Tensor] | None:
+    """The statistics that `net` has for `capacity`, or None if they were never adapted."""
+    return _running(net) if capacity == 1.0 else net.statistics.get(capacity)
+
+
+def _adapted(net: PrunableNetwork, capacities: Sequence[float], batches: Iterable[Any]) -> list[dict[str, Tensor]]:
+    net.adapt(batches, capacities, adapt_batches=None)
+    return [known_statistics(net, capacity) or {} for capacity in capacities]
+
+
+def _running(net: PrunableNetwork) -> dict[str, Tensor]:
+    buffers = batchnorm.buffers(batchnorm.layers(net))
+    return {name: tensor for name, tensor in buffers.items() if tensor.is_floating_point()}
+
+
+def _moved(name: str, own: Tensor, before: Tensor, after: Tensor) -> Tensor:
+    moved = own + (after - before)
+    return moved if is_mean(name) else moved.clamp_min(0)

@@ -1,0 +1,44 @@
+"""Tensors of a module and tensors of a file: which are stored, how they are read, and whether they fit."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from prunnet.errors import FamilyError
+
+
+def saved_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """What a file holds of `module`, as its own tensors: shared ones once, under their first name."""
+    saved = module.state_dict()
+    named = dict([*module.named_parameters(), *module.named_buffers()])
+    return {name: tensor.detach() for name, tensor in named.items() if name in saved}
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """Everything in a safetensors file."""
+    try:
+        return load_file(file)
+    except FileNotFoundError as error:
+        raise FamilyError(f"{file} is missing; the folder was copied without its weights") from error
+    except (SafetensorError, OSError) as error:
+        raise FamilyError(f"{file} is truncated or damaged ({error}); copy it again or save it again") from error
+
+
+@torch.no_grad()
+def fill(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], folder: Path) -> None:
+    """Copy `stored` into the tensors of a module, if they are those that it `expected`."""
+    advice = "the backbone given is another one, or the folder is damaged"
+    for name, tensor in expected.items():
+        if name not in stored:
+            raise FamilyError(f"{folder} lacks the tensor {name}; {advice}")
+        if stored[name].shape != tensor.shape:
+            shapes = f"{tuple(stored[name].shape)}, the network expects {tuple(tensor.shape)}"
+            raise FamilyError(f"{folder}: {name} has shape {shapes}; {advice}")
+    if extra := next((name for name in stored if name not in expected), None):
+        raise FamilyError(f"{folder} has the tensor {extra}, which the network does not know; {advice}")
+    for name, tensor in expected.items():
+        tensor.copy_(stored[name])

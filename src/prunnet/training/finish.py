@@ -1,0 +1,102 @@
+"""Adaptive BN, evaluation and saving: after an epoch when asked, and at the end.
+
+All ranks take part: each embeds its share of the subnetworks, so that none waits for another longer than a subnetwork
+takes. The main one writes.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from prunnet.data import Batch, RetrievalData, shuffled_loader
+from prunnet.evaluation import CompatibilityMatrix, evaluate
+from prunnet.methods import Method
+from prunnet.network import PrunableNetwork
+from prunnet.runs import Run, TrainConfig
+from prunnet.runs.plots import plot_records
+from prunnet.runs.records import Records
+from prunnet.training.ranks import Ranks
+
+
+class Finisher:
+    """What follows the steps of an epoch, and those of the last."""
+
+    def __init__(
+        self, method: Method, data: RetrievalData, config: TrainConfig, run: Run, ranks: Ranks, old: Run | None
+    ) -> None:
+        self.method, self.data, self.config, self.run, self.ranks, self.old = method, data, config, run, ranks, old
+        self.family = method.family
+
+    def finished(self) -> Run:
+        """What an earlier call has left."""
+        if isinstance(self.family, PrunableNetwork) and self.family.selection.nested:  # an own backbone has no name
+            self.run.network = self.run.load_network(self.family.backbone)
+        return self.run
+
+    def after_epoch(self, epoch: int, step: int, records: Records | None) -> None:
+        """Evaluate if it is time to, and keep the best family so far; `records` are the main rank's."""
+        every, last = self.config.evaluate_every, epoch + 1 == self.config.epochs
+        if not every or (epoch + 1) % every or last:
+            return
+        self._adapt()
+        value = float(self._evaluate().values[:, 0].mean())  # every capacity queries the dense gallery
+        if records is not None:
+            best = max((row["evaluation"] for row in self.run.records if "evaluation" in row), default=-1.0)
+            records.write({"step": step, "epoch": epoch, "evaluation": value})
+            if value > best:
+                self.run.save_network(self.family, self.run.best)
+        self.family.forget()
+        self.ranks.barrier()
+
+    def finish(self) -> Run:
+        """The trained family with its matrix."""
+        self._adapt()
+        if self.ranks.is_main:
+            self.run.save_network(self.family)
+            if self.method.classifier is not None and self.data.train is not None:
+                self.run.save_classifier(self.method.classifier, self.data.train.label_names)
+            plot_records(self.run.records, self.run.plots)
+        matrix = self._evaluate()
+        if self.ranks.is_main:
+            self.run.finish(self.family, matrix)
+        self.run.__dict__.update(network=self.family, matrix=matrix)
+        return self.run
+
+    def training_images(self) -> Iterator[Batch]:
+        """As many as `adapt_batches` asks for, preprocessed as for inference."""
+        assert self.data.train is not None
+        config = self.config
+        loader = shuffled_loader(
+            self.data.train, self.family.preprocessing, config.batch_size, config.workers, on_error="skip"
+        )
+        return islice(loader, config.adapt_batches)
+
+    def _adapt(self) -> None:
+        """Statistics of images as they are, where subnetworks share norms; then everything is as for inference.
+
+        The dense network has statistics from training, of augmented images and weights now gone. Subnetworks that are
+        adapted to images as they are agree with it only if it is adapted to them too.
+        """
+        subnetworks = {*self._capacities(), *self.family.capacities} - {1.0}
+        if self.family.shares_norms and subnetworks:
+            dense = {1.0} if self.family.capacities else set()
+            self.family.adapt(self.training_images(), subnetworks | dense, adapt_batches=None)
+        self.method.eval()
+
+    def _evaluate(self) -> CompatibilityMatrix:
+        old = None if self.old is None else self.old.network
+        another = old is not None and old.family_id != self.family.family_id
+        return evaluate(
+            self.family,
+            self.data,
+            self._capacities(),
+            self.config.metric,
+            old=old if another else None,
+            old_capacities=(1.0, *old.capacities) if old is not None else (),
+            workers=self.config.workers,
+            device=self.ranks.device,
+            ranks=self.ranks,
+        )
+
+    def _capacities(self) -> tuple[float, ...]:
+        """Those asked for, of those there are."""
+        return self.family.available(self.config.evaluate_capacities or (1.0, *self.family.capacities))

@@ -1,0 +1,95 @@
+"""`prunnet.train`: a run folder from a network and data, resumable at any moment."""
+
+import os
+from typing import Any
+
+import torch
+
+from prunnet.data import RetrievalData
+from prunnet.errors import ConfigError, TrainingError
+from prunnet.network import PrunableNetwork
+from prunnet.network.backbones import recipe_of
+from prunnet.runs import Run, TrainConfig, resolve
+from prunnet.training.build import build_method, build_network
+from prunnet.training.finish import Finisher
+from prunnet.training.ranks import Ranks
+from prunnet.training.trainer import Trainer
+
+
+def train(
+    network: PrunableNetwork | str | None = None,
+    data: RetrievalData | str | None = None,
+    *,
+    out: str | os.PathLike[str],
+    resume: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Run:
+    """Train `network` on `data` and leave a run folder in `out`.
+
+    network: a converted network (trained in place), the name of a timm model, or None for the settings' own.
+    data: loaded data, what `prunnet.load_data` takes, or None for the settings' own.
+    resume: go on with the run in `out`; a run that is finished is returned as it is.
+    settings: any of `TrainConfig`, such as `epochs=20, capacities="any", lr=0.05`.
+    """
+    run = Run(out)
+    told = {**settings, **_settings_of(network, data)}
+    config = run.resumed_config(told) if resume else resolve(told)
+    if not resume and run.exists:
+        raise ConfigError(f"{run.folder} already holds a run; resume it, or choose another folder")
+    with Ranks(config.device) as ranks:
+        loaded = data if isinstance(data, RetrievalData) else config.load_data()
+        net = network if isinstance(network, PrunableNetwork) else build_network(config)
+        return _train(net.to(ranks.device), loaded, config, run, ranks, resume=resume, quiet=quiet)
+
+
+def _settings_of(network: PrunableNetwork | str | None, data: RetrievalData | str | None) -> dict[str, Any]:
+    """What follows from objects that were handed over instead of described."""
+    told: dict[str, Any] = {}
+    if isinstance(network, str):
+        told["backbone"] = network
+    elif network is not None:
+        recipe = recipe_of(network.backbone) or {"name": type(network.backbone).__name__, "options": {}}
+        told |= {
+            "backbone": recipe["name"],
+            "backbone_options": recipe["options"],
+            "ranking": network.ranking,
+            "selection": network.selection.name,
+            "embedding_dim": network.embedding_dim,
+            "input_size": network.preprocessing.input_size,
+        }
+    if data is not None:
+        told["data"] = data.name if isinstance(data, RetrievalData) else data
+    return told
+
+
+def _train(
+    network: PrunableNetwork,
+    data: RetrievalData,
+    config: TrainConfig,
+    run: Run,
+    ranks: Ranks,
+    *,
+    resume: bool,
+    quiet: bool,
+) -> Run:
+    if data.train is None:
+        raise TrainingError(f"{data.name} has no training images")
+    old = None if config.old is None else Run(config.old)
+    method = build_method(config, network, data.train, old).to(ranks.device)
+    if config.batchnorm == "synced":
+        if ranks.device.type != "cuda":
+            raise ConfigError("batchnorm: synced needs CUDA; use frozen or train")
+        method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)  # type: ignore[no-untyped-call]
+    method.family.renew()
+    if ranks.is_main:
+        run.begin(config)
+    finisher = Finisher(method, data, config, run, ranks, old)
+    trainer = Trainer(method, data, config, run, ranks, after_epoch=finisher.after_epoch, quiet=quiet)
+    if resume and trainer.resume():
+        if trainer.done and run.state == "done":
+            return finisher.finished()
+    else:
+        method.prepare(batch.images for batch in finisher.training_images())
+    trainer.run()
+    return finisher.finish()

@@ -1,0 +1,23 @@
+import pytest
+import torch
+
+import prunnet
+from tests.networks import BACKBONES, HandWritten, fresh, make
+
+
+@pytest.fixture(params=BACKBONES)
+def net(request: pytest.FixtureRequest) -> prunnet.PrunableNetwork:
+    """A converted backbone in evaluation mode, made once; a test must leave it as it was."""
+    return make(request.param).eval()
+
+
+@pytest.fixture
+def small_net() -> prunnet.PrunableNetwork:
+    """A fresh hand-written network that a test may change."""
+    return fresh("hand_written")
+
+
+@pytest.fixture
+def hand_written() -> HandWritten:
+    torch.manual_seed(0)
+    return HandWritten()

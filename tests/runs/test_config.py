@@ -1,0 +1,102 @@
+import pytest
+
+from prunnet.errors import ConfigError
+from prunnet.runs.config import FOUR, TrainConfig, merge_assignments, read_yaml, resolve, to_yaml
+from prunnet.runs.presets import PRESETS
+from prunnet.training.schedule import lr_factor
+
+
+def test_later_settings_win_and_yaml_round_trips(tmp_path) -> None:
+    config = resolve({"lr": 0.2, "epochs": 3}, {"lr": 0.05, "capacities": [0.5]})
+    assert (config.lr, config.epochs, config.capacities) == (0.05, 3, (0.5,))
+    file = tmp_path / "config.yaml"
+    file.write_text(to_yaml(config))
+    assert resolve(read_yaml(file)) == config
+
+
+def test_assignments_are_read_as_yaml_and_reach_into_mappings() -> None:
+    merged = merge_assignments({"lr": 1.0}, ["lr=5e-4", "capacities=any", "backbone_options.in_chans=1", "clip=null"])
+    assert merged == {"lr": 5e-4, "capacities": "any", "backbone_options": {"in_chans": 1}, "clip": None}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epoch": 3}, "there is no setting 'epoch'; the nearest is 'epochs'"),
+        ({"learning_rat": 3}, "the nearest is "),
+        ({"lr": "fast"}, "lr: .*number.*found 'fast'"),
+        ({"optimiser": "adam"}, "optimiser: .*'sgd' or 'adamw'.*found 'adam'"),
+        ({"epochs": 0}, "epochs: .*greater than 0"),
+        ({"batch_size": 10, "accumulate": 3}, "batch_size 10 must be a multiple of accumulate 3"),
+        ({"classes_per_batch": 4, "images_per_class": 4}, "batch_size 64 must be classes_per_batch"),
+        ({"schedule": "multistep"}, "multistep needs milestones"),
+    ],
+)
+def test_what_no_run_can_have_is_refused_by_name(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        resolve(settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_files_and_assignments_are_refused(tmp_path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("lr: [")
+    listed = tmp_path / "listed.yaml"
+    listed.write_text("- lr")
+    with pytest.raises(ConfigError, match=r"broken\.yaml is no valid YAML"):
+        read_yaml(broken)
+    with pytest.raises(ConfigError, match="must hold settings"):
+        read_yaml(listed)
+    with pytest.raises(ConfigError, match="does not exist"):
+        read_yaml(tmp_path / "nowhere.yaml")
+    with pytest.raises(ConfigError, match="--set takes key=value"):
+        merge_assignments({}, ["lr"])
+
+
+def test_presets_are_the_papers_settings() -> None:
+    gldv2, vit, inshop, veri = (
+        resolve(PRESETS[name]) for name in ("paper-gldv2-cnn", "paper-vit", "paper-inshop", "paper-veri776")
+    )
+    assert all(p.batch_size == 64 and not p.normalise_step for p in (gldv2, vit, inshop, veri))
+    assert all(p.capacities == (0.8, 0.6, 0.4, 0.2) for p in (gldv2, vit, inshop))
+    assert veri.capacities == (0.5625, 0.25, 0.0625)
+    assert (gldv2.epochs, gldv2.lr, gldv2.milestones, gldv2.weight_decay) == (30, 0.1, (5, 10, 20), 5e-4)
+    assert (vit.optimiser, vit.lr, vit.warmup_epochs, vit.schedule) == ("adamw", 3e-5, 3, "cosine")
+    assert (inshop.epochs, inshop.milestones) == (200, (50, 100, 150))
+    assert (veri.epochs, veri.lr, veri.cosine_from) == (60, 0.01, 30)
+
+
+def test_schedules_by_hand() -> None:
+    multistep = resolve({"schedule": "multistep", "milestones": [2, 4], "epochs": 6})
+    assert [lr_factor(multistep, e) for e in (0, 1.9, 2, 4.5)] == pytest.approx([1, 1, 0.1, 0.01])
+    cosine = resolve({"schedule": "cosine", "epochs": 10})
+    assert [lr_factor(cosine, e) for e in (0, 5, 10)] == pytest.approx([1, 0.5, 0])
+    late = resolve({"schedule": "cosine", "epochs": 60, "cosine_from": 30})
+    assert [lr_factor(late, e) for e in (0, 30, 45, 60)] == pytest.approx([1, 1, 0.5, 0])
+    warm = resolve({"schedule": "constant", "epochs": 10, "warmup_epochs": 2})
+    assert [lr_factor(warm, e) for e in (1, 2, 9)] == pytest.approx([0.5, 1, 1])
+
+
+def test_every_setting_that_needs_it_is_explained() -> None:
+    self_explaining = {
+        "embedding_dim", "integrator", "granularity", "loss", "label_smoothing", "frozen_scores", "frozen_weights",
+        "epochs", "optimiser", "lr", "momentum", "weight_decay", "schedule", "gamma", "warmup_epochs", "precision",
+        "seed", "tensorboard",
+    }  # fmt: skip
+    assert {name for name, field in TrainConfig.model_fields.items() if not field.description} == self_explaining
+
+
+@pytest.mark.parametrize(
+    ("given", "capacities", "score_lr"),
+    [
+        ({}, "any", 20.0),
+        ({"optimiser": "adamw"}, "any", 1.0),
+        ({"method": "joint"}, FOUR, 20.0),
+        ({"selection": "maps"}, FOUR, 1.0),
+        ({"selection": "filters"}, FOUR, 1.0),
+        ({"capacities": (0.5,), "score_lr": 3.0}, (0.5,), 3.0),
+    ],
+)
+def test_every_capacity_with_fast_scores_is_the_default_where_it_was_measured(given, capacities, score_lr) -> None:
+    config = resolve(given)
+    assert (config.capacities, config.score_lr) == (capacities, score_lr)

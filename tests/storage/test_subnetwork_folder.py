@@ -1,0 +1,41 @@
+import json
+
+import pytest
+import torch
+from tests.coupled import make_network, random_images
+
+from prunnet.errors import FamilyError
+from prunnet.storage.subnetwork_folder import load_subnetwork, save_subnetwork
+from prunnet.structured import structured_subnetwork
+
+
+@pytest.mark.filterwarnings("ignore::prunnet.NotAdaptedWarning")
+@pytest.mark.parametrize("structured", [False, True])
+@pytest.mark.parametrize("name", ["resnet18", "resnext50_32x4d", "mobilenetv2", "vit"])
+@torch.no_grad()
+def test_a_saved_subnetwork_comes_back_whole(tmp_path, name: str, structured: bool) -> None:
+    net = make_network(name)
+    subnetwork = structured_subnetwork(net, 0.5) if structured else net.subnetwork(0.3)
+    loaded = load_subnetwork(save_subnetwork(subnetwork, tmp_path / "small"))
+    assert torch.equal(loaded(random_images(2)), subnetwork(random_images(2)))
+    for attribute in ("family_id", "capacity", "adapted", "preprocessing"):
+        assert getattr(loaded, attribute) == getattr(subnetwork, attribute)
+
+
+def test_damage_gives_one_clear_line(tmp_path) -> None:
+    folder = save_subnetwork(make_network("resnet18").subnetwork(1.0), tmp_path / "small")
+    config = json.loads((folder / "config.json").read_text())
+    for change, message in (
+        ({"version": 9}, "version 9"),
+        ({"format": "other"}, "is no subnetwork folder"),
+        ({"embedding_dim": 3}, "does not fit"),
+        ({"shapes": {"conv1": [999, 3]}}, "describes no subnetwork that can be built"),
+    ):
+        (folder / "config.json").write_text(json.dumps({**config, **change}))
+        with pytest.raises(FamilyError, match=message):
+            load_subnetwork(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-10])
+    with pytest.raises(FamilyError, match="missing or damaged"):
+        load_subnetwork(folder)
