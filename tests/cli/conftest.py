@@ -1,1 +1,3 @@
 from tests.coupled import adapted_net, one_thread  # noqa: F401 (fixtures)
+from tests.data.conftest import draw  # noqa: F401
+from tests.storage.prun.conftest import images, pack_tiny, packed, tiny  # noqa: F401

@@ -62,5 +62,5 @@ def test_missing_statistics_are_adapted_on_data(tmp_path) -> None:
     )
     family = prunnet.save(net, tmp_path / "family")
     file = tmp_path / "a.prun"
-    run("pack", family, "--grid", ".5,1", "-o", file, "--data", "glyphs", "--max-batches", 1)
+    run("pack", family, "--grid", ".5,1", "-o", file, "--data", "glyphs", "--adapt-batches", 1)
     assert prunnet.unpack(file, 0.5).adapted

@@ -6,9 +6,10 @@ import pytest
 from prunnet.experiments.gradients_table import COLUMNS, gradients_table
 from prunnet.experiments.results import RowResult
 from prunnet.experiments.suites import ROWS
+from prunnet.runs import Run
 
 
-def row(name: str, *runs: Path) -> RowResult:
+def row(name: str, *runs: Run) -> RowResult:
     return RowResult(name, name, ROWS["prunnet-paper"], 0.1, dict(enumerate(runs)))
 
 
@@ -21,10 +22,11 @@ def step(number: int, **changes: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-def written(folder: Path, steps: list[dict[str, object]]) -> Path:
+def written(folder: Path, steps: list[dict[str, object]]) -> Run:
     folder.mkdir()
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in steps))
-    return folder
+    run = Run(folder)
+    run.metrics_file.write_text("".join(json.dumps(one) + "\n" for one in steps))
+    return run
 
 
 def test_a_line_says_how_the_passes_of_a_row_disagreed(tmp_path) -> None:

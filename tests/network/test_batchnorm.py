@@ -73,7 +73,9 @@ def test_only_statistics_change_and_modes_are_restored(small_net) -> None:
     before = {name: tensor.clone() for name, tensor in small_net.state_dict().items()}
     prunnet.adapt_batchnorm(small_net, loader_for(small_net), capacities=(0.5,))
     assert modes_of(small_net) == modes and small_net.backbone.norm.momentum == momentum
-    assert all(torch.equal(tensor, before[name]) for name, tensor in small_net.state_dict().items())
+    after = small_net.state_dict()
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    assert {name for name in after if name not in before} == {f"statistics.{n}" for n in small_net.statistics.tensors()}
     assert 0.5 in small_net.statistics and all(p.grad is None for p in small_net.parameters())
 
 

@@ -227,7 +227,7 @@ class Returns(nn.Module):
         (Returns(lambda x: (x,)), {}, "returns a tuple; a backbone must return one tensor"),
         (HandWritten(), {"prunable": ["steem"]}, "the nearest is 'stem'"),
         (HandWritten(), {"prunable": lambda *_: False}, "prunable admits none of the 4"),
-        (HandWritten(), {"ranking": "absolute"}, "ranking must be 'magnitude' or 'signed'"),
+        (HandWritten(), {"ranking": "absolute"}, "ranking must be one of magnitude, signed"),
         (HandWritten(), {"embedding_dim": 0}, "embedding_dim must be at least 1"),
         (HandWritten(), {"preprocessing": prunnet.Preprocessing((1, 9, 9))}, "does not take images of"),
         (nn.Sequential(nn.Flatten(), nn.Linear(12, 4)), {}, "the image size of Sequential is not known"),

@@ -142,7 +142,7 @@ def _edit(folder: Path, **changes: object) -> None:
     [
         (damage_truncate, "model.safetensors is truncated or damaged"),
         (damage_header, "model.safetensors is truncated or damaged"),
-        (damage_version, "format version 99, this prunnet reads up to 1; upgrade prunnet"),
+        (damage_version, "format version 99, this prunnet reads up to 2; upgrade prunnet"),
         (damage_missing_weights, "model.safetensors is missing"),
         (damage_missing_config, "is no family folder: it has no config.json"),
         (damage_foreign, "is no family folder"),
@@ -164,7 +164,7 @@ def test_a_damaged_folder_gives_one_clear_line(tiny, tmp_path, damage, message: 
 
 
 def test_a_folder_that_is_not_there_says_so(tmp_path) -> None:
-    with pytest.raises(FamilyError, match="is no family folder"):
+    with pytest.raises(FamilyError, match="nowhere does not exist"):
         prunnet.load(tmp_path / "nowhere")
 
 
@@ -189,7 +189,7 @@ def test_a_failed_save_leaves_the_old_folder_intact(tiny, tmp_path, monkeypatch)
     with torch.no_grad():
         tiny.head.linear.bias.add_(1)
     # the last file fails, after the weights were written
-    monkeypatch.setattr("prunnet.network.family.model_card", full_disk)
+    monkeypatch.setattr("prunnet.storage.family_folder.model_card", full_disk)
     with pytest.raises(FamilyError, match=r"No space left on device.*unchanged"):
         prunnet.save(tiny, folder)
     assert files_of(folder) == before and [entry.name for entry in tmp_path.iterdir()] == ["family"]

@@ -11,6 +11,7 @@ from torch import nn
 
 import prunnet
 from prunnet.errors import CapacityError, MissingExtraError, ModuleError
+from prunnet.structured import structure_of
 from prunnet.structured.removal import masked, removed, structured_subnetwork
 from prunnet.structured.shapes import resize, shape_spec
 from prunnet.structured.structure import Kept, Structure
@@ -29,21 +30,26 @@ def backbone_parameters(network: prunnet.PrunableNetwork | prunnet.Subnetwork) -
 
 
 def kept(net: prunnet.PrunableNetwork, width: float) -> Kept:
-    return net.structure.kept(width, net.structure.rank(dict(net.scores.items()), net.ranking))
+    structure = structure_of(net)
+    return structure.kept(width, structure.rank(dict(net.scores.items()), net.ranking))
+
+
+def halved(net: prunnet.PrunableNetwork) -> prunnet.Subnetwork:
+    return removed(net, structure_of(net), 0.5)
 
 
 @pytest.mark.parametrize("name", BACKBONES)
 def test_removed_equals_masked(name: str) -> None:
     net = make_network(name)
     for width in (0.25, 0.5, 0.75):
-        smaller = removed(net, width)
-        torch.testing.assert_close(embed(smaller), embed(masked(net, width)), rtol=0, atol=1e-5)
-        left = sum(net.structure.parameters(width).values())
+        smaller = removed(net, structure_of(net), width)
+        torch.testing.assert_close(embed(smaller), embed(masked(net, structure_of(net), width)), rtol=0, atol=1e-5)
+        left = sum(structure_of(net).parameters(width).values())
         assert backbone_parameters(smaller) == left < backbone_parameters(net)
         counted = {key: int(mask.sum()) for key, mask in kept(net, width).items()}
-        spec = net.structure.shapes(width)
+        spec = structure_of(net).shapes(width)
         assert all(spec[layer][side == "in"] == count for (layer, side), count in counted.items())
-    assert (embed(removed(net, 0.25)) - embed(net.subnetwork(1.0))).abs().max() > 1e-3
+    assert (embed(removed(net, structure_of(net), 0.25)) - embed(net.subnetwork(1.0))).abs().max() > 1e-3
 
 
 @pytest.mark.slow
@@ -59,8 +65,11 @@ def test_removed_equals_masked_at_full_size(name: str) -> None:
         if isinstance(layer, nn.BatchNorm2d):
             nn.init.uniform_(layer.bias, -0.5, 0.5)
     for capacity in (0.6, 0.36, 0.2):
-        width = net.structure.width_for(capacity)
-        found, expected = embed(removed(net, width), images), embed(masked(net, width), images)
+        width = structure_of(net).width_for(capacity)
+        found, expected = (
+            embed(removed(net, structure_of(net), width), images),
+            embed(masked(net, structure_of(net), width), images),
+        )
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
@@ -136,7 +145,7 @@ def test_layers_without_scores_keep_their_filters() -> None:
 
 
 def test_whole_heads_go() -> None:
-    subnetwork = removed(make_network("vit"), 0.5)
+    subnetwork = halved(make_network("vit"))
     attention = subnetwork.backbone.blocks[0].attn
     assert (attention.num_heads, attention.qkv.out_features, attention.proj.in_features) == (2, 48, 16)
     assert subnetwork.backbone.blocks[0].mlp.fc1.out_features == 64
@@ -153,7 +162,7 @@ def test_the_network_is_left_as_it_was() -> None:
 
 @pytest.mark.parametrize("name", BACKBONES)
 def test_shape_spec_rebuilds_the_backbone(name: str) -> None:
-    subnetwork = removed(make_network(name), 0.5)
+    subnetwork = halved(make_network(name))
     spec = json.loads(json.dumps(shape_spec(subnetwork.backbone)))
     rebuilt = resize(make_network(name).backbone, spec).eval()
     rebuilt.load_state_dict(subnetwork.backbone.state_dict())

@@ -50,10 +50,10 @@ def evaluate(
     if out is None and not run.folder.is_dir():
         raise PrunNetError(f"{model} is no folder; say where to write with --out")
     wanted = None if capacities is None else parse_capacities(capacities)
-    images = run.load_data() if data is None else prunnet.load_data(data, root)
+    family = prunnet.load(model)
     matrix = prunnet.evaluate(
-        prunnet.load(model),
-        images,
+        family,
+        run.load_data() if data is None else prunnet.load_data(data, root),
         wanted,
         metric,
         old=None if old is None else prunnet.load(old),
