@@ -79,6 +79,7 @@ def gather(run: Run, small: float | None = None, data: RetrievalData | None = No
     asked = [
         embed_images(network, data.query, store=run.embeddings, description="embedding query")
         for network in (dense, little)
+        if network.family_id == dense.family_id  # networks that share no space cannot search its gallery
     ]
     return RunSummary(
         run=run,
