@@ -9,8 +9,8 @@ from tests.experiments.test_suite_tables import made_up
 from prunnet.costs import cost
 from prunnet.data import load_data
 from prunnet.experiments import SUITES, figures
+from prunnet.experiments.figures import CLASSES, few_classes
 from prunnet.experiments.jobs import saved_capacities
-from prunnet.experiments.tsne import CLASSES, few_classes
 from prunnet.narrow import Members
 from prunnet.network import PrunableNetwork
 from prunnet.runs import Run

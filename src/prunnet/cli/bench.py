@@ -28,8 +28,7 @@ def bench(
     from rich.console import Console
     from rich.table import Table
 
-    from prunnet.cli.opening import open_model
-    from prunnet.cli.parsing import parse_capacities
+    from prunnet.cli.arguments import open_model, parse_capacities
     from prunnet.deploy import bench as measure
     from prunnet.network.capacity import format_capacity
 

@@ -39,7 +39,7 @@ def evaluate(
     from rich.console import Console
 
     import prunnet
-    from prunnet.cli.parsing import parse_capacities
+    from prunnet.cli.arguments import parse_capacities
     from prunnet.errors import PrunNetError
     from prunnet.runs import Run
     from prunnet.runs.run import new_folder

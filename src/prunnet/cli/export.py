@@ -35,7 +35,7 @@ def export(
     import prunnet
     from prunnet.costs.quantities import format_quantity
     from prunnet.data import training_images
-    from prunnet.deploy.export.int8_cost import int8_cost
+    from prunnet.deploy.export.int8 import int8_cost
     from prunnet.errors import ExportError
     from prunnet.network.capacity import format_capacity
 

@@ -28,8 +28,7 @@ def info(
     from rich.table import Table
 
     import prunnet
-    from prunnet.cli.opening import is_stored, open_model
-    from prunnet.cli.parsing import parse_capacities
+    from prunnet.cli.arguments import is_stored, open_model, parse_capacities
     from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
 

@@ -34,7 +34,7 @@ def pack(
         return
 
     import prunnet
-    from prunnet.cli.parsing import parse_capacities
+    from prunnet.cli.arguments import parse_capacities
     from prunnet.data import training_images
 
     family = prunnet.load(source)

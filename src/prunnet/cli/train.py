@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from prunnet.cli.parsing import parse_capacities
+from prunnet.cli.arguments import parse_capacities
 
 
 def train(

@@ -1,6 +1,7 @@
-"""What the subnetworks of any family cost, and the largest one that fits a budget."""
+"""What the subnetworks of any family cost, the largest that fits a budget, and all of it at a glance."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from prunnet.costs.members_profile import MembersProfile
 from prunnet.costs.profile import Cost, CostProfile, Profile
@@ -9,6 +10,7 @@ from prunnet.costs.structured_profile import StructuredCostProfile
 from prunnet.errors import CapacityError
 from prunnet.network import Family, PrunableNetwork
 from prunnet.network.capacity import check_capacity
+from prunnet.network.family import check_available
 from prunnet.structured import Filters
 
 
@@ -40,3 +42,40 @@ def capacity_for(family: Family, *, max_bytes: float | str | None = None, max_ma
     if max_macs is not None:
         capacity = min(capacity, profile.within_macs(parse_quantity(max_macs, "")))
     return capacity
+
+
+@dataclass(frozen=True)
+class Info:
+    """`costs` largest first; `fitting` is the largest capacity within the budgets asked for, if any were."""
+
+    kind: str
+    family_id: str
+    input_size: tuple[int, int, int]
+    embedding_dim: int
+    capacities: tuple[float, ...]
+    costs: tuple[Cost, ...]
+    fitting: float | None
+
+
+def info(
+    family: Family,
+    capacities: Iterable[float] | None = None,
+    *,
+    max_bytes: float | str | None = None,
+    max_macs: float | str | None = None,
+) -> Info:
+    """Costs at `capacities` (default: the usual ones and those trained), and at the largest within a budget."""
+    wanted = family.usual_capacities if capacities is None else check_available(family, capacities)
+    fitting = None
+    if max_bytes is not None or max_macs is not None:
+        fitting = capacity_for(family, max_bytes=max_bytes, max_macs=max_macs)
+    rows = sorted({*wanted, *(() if fitting is None else (fitting,))}, reverse=True)
+    return Info(
+        kind=family.kind,
+        family_id=family.family_id,
+        input_size=family.preprocessing.input_size,
+        embedding_dim=family.embedding_dim,
+        capacities=family.capacities,
+        costs=tuple(cost_table(family, rows)),
+        fitting=fitting,
+    )

@@ -13,7 +13,7 @@ from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, score
 from prunnet.evaluation.relevance import LabelRelevance, Relevance, TruthRelevance, relevance_of
 from prunnet.evaluation.revisited import revisited_map
-from prunnet.evaluation.scoring import compatibility_matrix, default_capacities, evaluate
+from prunnet.evaluation.scoring import compatibility_matrix, evaluate
 
 __all__ = [
     "CompatibilityCheck",
@@ -26,7 +26,6 @@ __all__ = [
     "TruthRelevance",
     "Violation",
     "compatibility_matrix",
-    "default_capacities",
     "embed_images",
     "evaluate",
     "relevance_of",

@@ -20,8 +20,6 @@ from prunnet.network import Embeddings, Family
 from prunnet.network.capacity import check_capacities
 from prunnet.network.family import ADAPT_BATCHES
 
-CAPACITIES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
-
 
 class Ranks(Protocol):
     """Processes that evaluate together, each a share of the subnetworks (`prunnet.training.ranks.Ranks` is one)."""
@@ -58,7 +56,7 @@ def evaluate(
     images. `memory` bounds scoring, beside the embeddings. `ranks` share the work, and all get the matrix.
     """
     Metric.parse(metric or data.protocol.metric)
-    wanted = default_capacities(family) if capacities is None else check_capacities(capacities)
+    wanted = family.usual_capacities if capacities is None else check_capacities(capacities)
     members = [(family, capacity) for capacity in wanted]
     if old is not None:
         members += [(old, capacity) for capacity in check_capacities(old_capacities)]
@@ -99,11 +97,6 @@ def evaluate(
     gallery = [made[place, "gallery"] for place in range(len(members))]
     query = gallery if one_set else [made[place, "query"] for place in range(len(members))]
     return compatibility_matrix(query, gallery, data, metric, old=None if old is None else old.family_id, memory=memory)
-
-
-def default_capacities(family: Family) -> tuple[float, ...]:
-    """The usual capacities and those trained, as far as `family` has them."""
-    return family.available((*CAPACITIES, *family.capacities))
 
 
 def compatibility_matrix(

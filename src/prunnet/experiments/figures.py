@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 
 from prunnet._files import write_atomically
+from prunnet.costs import cost_table
+from prunnet.data import ImageSet, RetrievalData
+from prunnet.errors import MissingExtraError
+from prunnet.evaluation import embed_images
+from prunnet.experiments.jobs import saved_capacities
 from prunnet.experiments.paper import Pair
 from prunnet.experiments.results import RowResult
 from prunnet.experiments.suite_tables import column_name
 from prunnet.experiments.suites import Suite
+from prunnet.network.capacity import format_capacity
+from prunnet.runs import Run
 
+SHOWN_CLASSES = 8  # of the t-SNE figure
+MARKERS = {1.0: "o", 0.6: "^", 0.2: "s"}
 AT_ONCE = 3  # panels side by side
 LEGEND_WIDTH = 2.6  # inches of a legend column
 POINTS = 150  # of a curve over training
@@ -145,3 +154,49 @@ def sweep(suite: Suite, results: Sequence[RowResult], folder: Path) -> None:
         one.set(title=title, xlabel=label, ylabel=f"{results[0].matrices[0].metric} (%)")
         one.legend(frameon=False, fontsize="small")
     save_figure(figure, folder, suite.name)
+
+
+def retrieval_over_cost(results: Sequence[RowResult], folder: Path) -> None:
+    """Self-tests of every row at the capacities of its matrix, over bytes and over MACs."""
+    figure, axes = panels(2)
+    for number, result in enumerate(results):
+        run = next(iter(result.runs.values()))
+        capacities = saved_capacities(run)
+        costs = cost_table(run.network, capacities)
+        values = [mean(result.values((capacity, capacity))) for capacity in capacities]
+        style = line_style(number, result.label)
+        axes[0].plot([one.bytes for one in costs], values, **style)
+        axes[1].plot([one.macs for one in costs], values, **style)
+    for one, label in zip(axes, ("bytes stored, half precision", "multiplications per image"), strict=True):
+        one.set(xlabel=label, ylabel=f"self-test {results[0].matrices[0].metric} (%)")
+    legend_below(figure, axes[0])
+    save_figure(figure, folder, "cost")
+
+
+def tsne_figure(run: Run, data: RetrievalData, folder: Path) -> None:
+    """Gallery images of a few classes: a colour per class, a marker per capacity."""
+    try:
+        from sklearn.manifold import TSNE  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingExtraError("scikit-learn", "figures", "the t-SNE figure") from None
+    capacities = [capacity for capacity in saved_capacities(run) if capacity in MARKERS]
+    images = few_classes(data.gallery)
+    vectors = np.concatenate([embed_images(run.network.subnetwork(c), images).vectors.numpy() for c in capacities])
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    places = TSNE(perplexity=perplexity, random_state=0, init="pca").fit_transform(vectors)
+    figure, (axes,) = panels(1, width=6, height=5)
+    style = {"c": images.labels, "cmap": "tab10", "s": 14, "alpha": 0.8}
+    for part, capacity in zip(np.split(places, len(capacities)), capacities, strict=True):
+        axes.scatter(*part.T, marker=MARKERS[capacity], label=format_capacity(capacity), **style)
+    axes.set(xticks=[], yticks=[], title=f"{images.classes} classes of {data.name} at several capacities")
+    axes.legend(frameon=False)
+    save_figure(figure, folder, "tsne")
+
+
+def few_classes(images: ImageSet) -> ImageSet:
+    """The images of `SHOWN_CLASSES` labels, evenly chosen, relabelled from 0."""
+    present = np.unique(images.labels[images.labels >= 0])
+    chosen = present[np.linspace(0, len(present) - 1, min(SHOWN_CLASSES, len(present)), dtype=np.int64)]
+    kept = images.take(np.flatnonzero(np.isin(images.labels, chosen)))
+    names = [images.label_names[label] for label in chosen]
+    return ImageSet(kept.pixels, np.searchsorted(chosen, kept.labels), names, kept.ids)

@@ -1,14 +1,15 @@
-"""`prunnet.experiments.compare`: run what a suite lacks, then write its tables and figures."""
+"""`prunnet.compare`: run what a suite lacks, or say what that is, then write its tables and figures."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from prunnet.errors import SuiteError
 from prunnet.experiments.comparison import Comparison, run_all
-from prunnet.experiments.remaining import describe_plan
+from prunnet.experiments.jobs import Job, training_seconds
 from prunnet.experiments.suite_report import write_suite
 from prunnet.experiments.suites import FOUR, Suite, find_suite
 from prunnet.network.capacity import format_capacity
@@ -86,3 +87,40 @@ def _setting(suite: Suite, preset: str | None, settings: Mapping[str, Any]) -> d
 
 def _around(rate: float) -> tuple[float, ...]:
     return tuple(float(f"{factor * rate:g}") for factor in (0.3, 1, 3))
+
+
+def describe_plan(comparison: Comparison) -> str:
+    """A line per row, then the time left."""
+    names = comparison.suite.order()
+    width = max(map(len, names))
+    lines = [f"{comparison.suite.name}: {comparison.suite.title}; {comparison.total} runs in {comparison.root}"]
+    seconds: dict[str, float] = {}
+    left: dict[str, int] = {}
+    for name in names:
+        tuning = [] if comparison.tuned_in is not None else comparison.tuning(name)
+        rate = comparison.best_rate(name)
+        seeded = comparison.seed_jobs(name)
+        jobs = list(dict.fromkeys(tuning + seeded))
+        finished = [job for job in jobs if comparison.state(job) in ("done", "diverged")]
+        times = [_seconds(comparison, job) for job in jobs if comparison.state(job) == "done"]
+        if times:
+            seconds[name] = mean(times)
+        left[name] = len(tuning) + len(comparison.seeds) - len(finished)
+        tried = f"{sum(job in finished for job in tuning)}/{len(tuning)} rates tried, " if tuning else ""
+        best = f"lr {rate:g}" if rate is not None else "lr not known"
+        ran = f"{sum(job in finished for job in seeded)}/{len(comparison.seeds)} seeds"
+        known = f"{seconds[name]:.0f} s a run" if name in seconds else "not run yet"
+        old = f"; needs {comparison.row(name).old}" if comparison.row(name).old else ""
+        lines.append(f"{name:<{width}}  {tried}{best}; {ran}; {known}{old}")
+    total = sum(left.values())
+    if total and seconds:
+        usual = mean(seconds.values())
+        hours = sum(count * seconds.get(name, usual) for name, count in left.items()) / 3600
+        lines.append(f"{total} runs left, about {hours:.1f} h in one process (rows not run yet: as long as the others)")
+    else:
+        lines.append(f"{total} runs left")
+    return "\n".join(lines)
+
+
+def _seconds(comparison: Comparison, job: Job) -> float:
+    return training_seconds(job.run(comparison.root))

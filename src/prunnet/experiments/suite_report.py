@@ -7,14 +7,13 @@ from prunnet._files import write_text
 from prunnet.errors import DataError, MissingExtraError
 from prunnet.experiments import figures, suite_tables
 from prunnet.experiments.comparison import Comparison
-from prunnet.experiments.cost_figures import retrieval_over_cost
 from prunnet.experiments.fairness import NOTE, fair_play
+from prunnet.experiments.figures import retrieval_over_cost, tsne_figure
 from prunnet.experiments.gradients_table import NOTE as GRADIENTS_NOTE
 from prunnet.experiments.gradients_table import gradients_table
 from prunnet.experiments.paper import ALL_PAIRS
 from prunnet.experiments.results import COVERS, Differences, RowResult, differences, gather
 from prunnet.experiments.suites import Suite
-from prunnet.experiments.tsne import tsne_figure
 from prunnet.runs import resolve
 
 

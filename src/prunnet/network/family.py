@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from prunnet.network.subnetwork import Subnetwork
 
 
+USUAL = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
+
 ADAPT_BATCHES = 100
 """How many batches batch norm is adapted on, unless said otherwise; None means all there are."""
 
@@ -45,6 +47,11 @@ class Family(ABC):
     @abstractmethod
     def available(self, capacities: Iterable[float]) -> tuple[float, ...]:
         """Those of `capacities` that it has a subnetwork at, largest first."""
+
+    @property
+    def usual_capacities(self) -> tuple[float, ...]:
+        """What to look at when nobody says: the usual capacities and those trained, as far as it has them."""
+        return self.available((*USUAL, *self.capacities))
 
     @abstractmethod
     def subnetwork(self, capacity: float) -> "Subnetwork":

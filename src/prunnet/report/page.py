@@ -9,13 +9,11 @@ from pathlib import Path
 from prunnet._files import write_text
 from prunnet.data import RetrievalData
 from prunnet.network.capacity import format_capacity
-from prunnet.report.capacity_charts import capacity_charts, capacity_text
-from prunnet.report.headline import headline
+from prunnet.report.curves import capacity_charts, capacity_text, training_charts
 from prunnet.report.idea import idea
 from prunnet.report.searches import Answer, ExampleSearch
 from prunnet.report.summary import RunSummary, gather
-from prunnet.report.tables import COSTS_TEXT, MadeFile, costs_table, made_table, matrix_table, matrix_text
-from prunnet.report.training_charts import training_charts
+from prunnet.report.tables import COSTS_TEXT, MadeFile, costs_table, headline, made_table, matrix_table, matrix_text
 from prunnet.runs import Run
 
 IDEA_TEXT = "Train once; every device takes the share of the network that it can carry."

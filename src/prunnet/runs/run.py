@@ -36,6 +36,7 @@ from prunnet.runs.config import TrainConfig, resolve, stored_settings, to_yaml
 from prunnet.runs.environment import environment
 from prunnet.runs.records import read_records
 from prunnet.storage import load, save
+from prunnet.storage.card import write_card
 from prunnet.storage.opening import MODEL
 
 State = Literal["missing", "started", "diverged", "done"]
@@ -156,6 +157,7 @@ class Run:
 
     def finish(self, family: Family, matrix: CompatibilityMatrix) -> None:
         """Write what the run ended with; with the matrix, which comes last, it is finished."""
+        write_card(family, self.model, matrix.to_markdown())
         matrix.write(self.evaluation)
         self.__dict__.update(network=family, matrix=matrix)
 

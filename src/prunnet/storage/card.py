@@ -1,42 +1,58 @@
-"""The model card that `prunnet.save` writes beside the weights."""
+"""The model card beside the weights: what a family is, what it reached, what each capacity costs, how to use it."""
 
-from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
-from prunnet.costs.budget import cost_table
+from prunnet._files import write_text
+from prunnet.costs import cost_table
 from prunnet.costs.quantities import format_quantity
+from prunnet.network import Family, PrunableNetwork
 from prunnet.network.capacity import format_capacity
-from prunnet.network.prunable import PrunableNetwork
 
-_USUAL = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
+NAME = "README.md"
 
 
-def model_card(net: PrunableNetwork, config: Mapping[str, Any]) -> str:
-    """Markdown: what this family is, what each capacity costs, how to use it."""
-    backbone = (config["backbone"] or {}).get("name") or config["backbone_class"]
-    trained = ", ".join(format_capacity(capacity) for capacity in net.capacities) or "none recorded"
-    capacities = net.available((*_USUAL, *net.capacities))
+def write_card(family: Family, folder: Path, measured: str = "") -> None:
+    """Write the card of `family` into `folder`; `measured` is its compatibility matrix in Markdown, if there is one."""
+    write_text(folder / NAME, model_card(family, measured))
+
+
+def model_card(family: Family, measured: str = "") -> str:
+    """The card, in Markdown."""
+    trained = ", ".join(map(format_capacity, family.capacities)) or "none below 100 %"
     rows = "\n".join(
         f"| {format_capacity(row.capacity)} | {row.parameters:,} | {format_quantity(row.bytes, 'B')} "
         f"| {format_quantity(row.macs, 'MACs')} |"
-        for row in cost_table(net, capacities)
+        for row in cost_table(family, family.usual_capacities)
     )
-    subnetworks = "subnetworks" if net.selection.name == "connections" else f"subnetworks of whole {net.selection.name}"
-    return f"""# PrunNet family {net.family_id}
+    reached = f"\n## Measured\n\n{measured.strip()}\n" if measured else ""
+    smallest = min(family.usual_capacities)
+    return f"""# PrunNet family {family.family_id}
 
-One {backbone} whose {subnetworks}, at any capacity, embed images into one {config["embedding_dim"]}-dimensional space.
-Input: {" × ".join(map(str, net.preprocessing.input_size))}. Capacities trained: {trained}.
+{_what(family)} that embed images into one {family.embedding_dim}-dimensional space.
+Input: {" × ".join(map(str, family.preprocessing.input_size))}. Capacities trained: {trained}.
+{reached}
+## Costs
 
 | capacity | parameters | bytes (fp16) | MACs |
 |---:|---:|---:|---:|
 {rows}
 
+## Use
+
 ```python
 import prunnet
 
 net = prunnet.load("this folder")
-gallery = net.subnetwork(1.0).encode(gallery_images)
-queries = net.subnetwork(0.2).encode(query_images)
+gallery = net.encode(gallery_images)
+queries = net.encode(query_images, capacity={smallest:g})
 similarity = queries.similarity(gallery)
 ```
 """
+
+
+def _what(family: Family) -> str:
+    if not isinstance(family, PrunableNetwork):
+        return "Networks, one per capacity,"
+    name = type(family.backbone).__name__
+    whole = "" if family.selection.name == "connections" else f" of whole {family.selection.name}"
+    return f"One {name} and its subnetworks{whole} at any capacity,"

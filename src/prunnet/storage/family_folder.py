@@ -15,7 +15,7 @@ from prunnet._files import replace_folder
 from prunnet.errors import FamilyError, ModuleError, PrunNetError
 from prunnet.network import Connections, Preprocessing, PrunableNetwork, Selection, convert
 from prunnet.network.backbones import rebuild_backbone, recipe_of
-from prunnet.storage.card import model_card
+from prunnet.storage.card import write_card
 from prunnet.storage.folders import check_replaceable, read_config
 from prunnet.storage.tensors import fill, read_tensors, saved_tensors
 from prunnet.structured import Filters
@@ -47,7 +47,7 @@ def save_family(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
             contiguous = {name: tensor.contiguous() for name, tensor in _tensors(net).items()}
             save_file(contiguous, staged / "model.safetensors", metadata={"family_id": net.family_id})
             (staged / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-            (staged / "README.md").write_text(model_card(net, config))
+            write_card(net, staged)
     except (OSError, SafetensorError) as error:
         raise FamilyError(f"{folder} could not be written ({error}); what was there before is unchanged") from error
     return folder

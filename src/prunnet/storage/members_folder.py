@@ -10,6 +10,7 @@ from prunnet.narrow import Members
 from prunnet.narrow.members import member_name
 from prunnet.network import Family
 from prunnet.network.capacity import check_capacity
+from prunnet.storage.card import write_card
 from prunnet.storage.folders import check_replaceable, read_config
 from prunnet.storage.subnetwork_folder import load_subnetwork, save_subnetwork
 
@@ -35,6 +36,7 @@ def save_members(family: Family, path: str | os.PathLike[str], base: str | os.Pa
         for capacity in capacities:
             save_subnetwork(family.subnetwork(capacity), staged / member_name(capacity))
         (staged / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        write_card(family, staged)
     return folder
 
 

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from prunnet._files import write_atomically
-from prunnet.deploy.export.exported import FORMATS, ExportedNetwork, format_of, load_exported, open_files
-from prunnet.deploy.export.metadata import Metadata
-from prunnet.deploy.export.quantise import check_quantised, quantise
+from prunnet.deploy.export.exported import FORMATS, ExportedNetwork, Metadata, format_of, load_exported, open_files
+from prunnet.deploy.export.int8 import check_quantised, quantise
 from prunnet.deploy.export.tracing import trace
 from prunnet.errors import ExportError
 from prunnet.network import Subnetwork

@@ -1,10 +1,23 @@
-"""What commands open: whatever `prunnet.load` does, or a timm model that was never trained."""
+"""What several commands read alike: capacities, and the model they are about."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from prunnet.network import Family
+
+
+def parse_capacities(text: str) -> tuple[float, ...]:
+    """`1,.8,.2` → (1.0, 0.8, 0.2)."""
+    from prunnet.errors import CapacityError
+    from prunnet.network.capacity import check_capacities
+
+    try:
+        return check_capacities(float(part) for part in text.split(","))
+    except ValueError as error:
+        if isinstance(error, CapacityError):
+            raise
+        raise CapacityError(f"capacities are numbers in (0, 1] with commas between them; found {text!r}") from None
 
 
 def is_stored(source: str) -> bool:

@@ -1,16 +1,20 @@
-"""int8 by onnxruntime's static quantisation: weights per channel, activations by their range on calibration images."""
+"""int8 by onnxruntime: weights per channel, activations by their range on calibration images; and what it costs."""
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from prunnet.data import RetrievalData
 from prunnet.deploy.export.exported import ExportedNetwork
 from prunnet.deploy.export.tracing import INPUT, quiet
 from prunnet.errors import ExportError, MissingExtraError
+from prunnet.evaluation import compatibility_matrix, embed_images
+from prunnet.evaluation.embedding import Encoder
 from prunnet.network import Subnetwork
 from prunnet.network.functional import evaluating
 
@@ -72,3 +76,26 @@ def check_quantised(exported: ExportedNetwork, subnetwork: Subnetwork, batches: 
             "nothing was written: export without int8"
         )
     return mean
+
+
+@dataclass(frozen=True)
+class Int8Cost:
+    """Self-test in fp32 and int8, and the cross-test of int8 queries in a gallery indexed in fp32."""
+
+    metric: str
+    fp32: float
+    int8: float
+    int8_in_fp32_gallery: float
+
+
+def int8_cost(exported: ExportedNetwork, subnetwork: Subnetwork, data: RetrievalData) -> Int8Cost:
+    """Compare the int8 file with the subnetwork it came from, by the metric of `data`."""
+    encoders: tuple[Encoder, ...] = (subnetwork, exported)
+    with evaluating(subnetwork):
+        query, gallery = (
+            [embed_images(encoder, images, description="measuring int8") for encoder in encoders]
+            for images in (data.query, data.gallery)
+        )
+    matrix = compatibility_matrix(query, gallery, data)
+    (fp32, _), (cross, int8) = matrix.values.tolist()
+    return Int8Cost(matrix.metric, fp32, int8, cross)
