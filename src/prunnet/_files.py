@@ -1,5 +1,11 @@
-"""Writing without half-written files: temporary neighbour, fsync, rename."""
+"""Writing that survives a kill at any moment: what is there is whole, as before or as after.
 
+A file or folder is made under a temporary name beside its place, synced, and then takes the place in one rename. A
+folder that another process is writing is refused; what a killed process left behind is swept by the next that writes.
+"""
+
+import ctypes
+import errno
 import os
 import shutil
 import tempfile
@@ -7,66 +13,164 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from prunnet.errors import BusyError
+
+StrPath = str | os.PathLike[str]
+
+_TEMPORARY, _PREVIOUS = ".tmp", ".previous"
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux' renameat2
+_HERE = -100  # AT_FDCWD: paths are as given
+
 
 @contextmanager
-def write_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
+def write_atomically(path: StrPath) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it becomes `path`, on failure `path` is left as it was."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        temporary.chmod(0o666 & ~_umask())
-        yield temporary
-        _fsync(temporary)
-        temporary.replace(target)
-        _fsync(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    target = Path(os.path.realpath(path))  # what a link leads to is written, not the link
+    with locked(target, wait=True):
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_TEMPORARY)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            temporary.chmod(0o666 & ~_umask())  # safetensors writes for its owner alone
+            _sync(temporary)
+            temporary.replace(target)
+            _sync(target.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: StrPath, text: str) -> None:
     """Write `text` to `path`, whole or not at all."""
     with write_atomically(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def replace_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replace_folder(path: StrPath) -> Iterator[Path]:
     """Yield an empty folder beside `path`; on success its files replace those of `path`, on failure nothing changes.
 
-    Files of `path` that the new folder does not have are kept.
+    Files of `path` that the new folder does not have are kept. Another process that replaces it meanwhile is refused.
     """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"))
-    previous = staged.with_suffix(".previous")
-    try:
-        staged.chmod(0o777 & ~_umask())
-        yield staged
-        for file in staged.iterdir():
-            _fsync(file)
-        _fsync(staged)
-        if target.exists():
-            target.rename(previous)
-            try:
+    target = Path(os.path.realpath(path))
+    with locked(target):
+        staged = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=_TEMPORARY))
+        try:
+            staged.chmod(0o777 & ~_umask())
+            yield staged
+            _publish(staged)
+            if target.exists():
+                for entry in target.iterdir():
+                    if not (staged / entry.name).exists():
+                        _link(entry, staged / entry.name)
+                _exchange(staged, target)
+            else:
                 staged.rename(target)
-            except BaseException:
-                previous.rename(target)
+            _sync(target.parent)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+@contextmanager
+def locked(path: StrPath, *, wait: bool = False) -> Iterator[None]:
+    """Hold the place `path` for this process: another one gets a `BusyError`, or `wait`s. What was left there by a
+    killed process is swept first. The system lets go of it when the process ends, however it does.
+    """
+    import fcntl
+
+    place = Path(os.path.realpath(path))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    file = place.parent / f".{place.name}.lock"
+    while True:
+        handle = os.open(file, os.O_CREAT | os.O_RDWR, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError as error:
+            os.close(handle)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise
-            for entry in previous.iterdir():
-                if not (target / entry.name).exists():
-                    entry.rename(target / entry.name)
-            shutil.rmtree(previous)
-        else:
-            staged.rename(target)
-        _fsync(target.parent)
+            raise BusyError(
+                f"{place} is being written by another process; wait for it, or choose another path"
+            ) from None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), file.stat()):
+                break
+        os.close(handle)  # its owner has removed the file in between
+    try:
+        restore(place)
+        _sweep(place)
+        yield
     finally:
-        shutil.rmtree(staged, ignore_errors=True)
+        file.unlink(missing_ok=True)
+        os.close(handle)
 
 
-def _fsync(path: Path) -> None:
+def restore(path: StrPath) -> None:
+    """Put back a folder whose replacement was cut short where two renames were needed."""
+    place = Path(os.path.realpath(path))
+    if not place.exists():
+        for previous in place.parent.glob(f".{place.name}.*{_PREVIOUS}"):
+            with suppress(OSError):
+                previous.rename(place)
+
+
+def _sweep(place: Path) -> None:
+    """Remove what a process left that was killed while it wrote `place`."""
+    for pattern in (f".{place.name}.????????{_TEMPORARY}", f".{place.name}.????????{_PREVIOUS}"):
+        for left in place.parent.glob(pattern):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
+
+def _exchange(staged: Path, target: Path) -> None:
+    """Swap two folders in one step where the system can, in two that `restore` can complete where it cannot."""
+    if _swap(staged, target):
+        return
+    previous = staged.with_suffix(_PREVIOUS)
+    target.rename(previous)
+    try:
+        staged.rename(target)
+    except BaseException:
+        previous.rename(target)
+        raise
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def _swap(first: Path, second: Path) -> bool:
+    """Whether the system could exchange the two names at once."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    return renameat2(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0  # type: ignore[no-any-return]
+
+
+def _link(source: Path, target: Path) -> None:
+    """The same file, or all files of a folder, under a second name; copied where links are not possible."""
+    try:
+        if source.is_dir() and not source.is_symlink():
+            shutil.copytree(source, target, symlinks=True, copy_function=os.link)
+        else:
+            os.link(source, target, follow_symlinks=False)
+    except (OSError, shutil.Error):
+        shutil.rmtree(target, ignore_errors=True)
+        copy = shutil.copytree if source.is_dir() else shutil.copy2
+        copy(source, target)
+
+
+def _publish(folder: Path) -> None:
+    """Let everybody read what is in `folder`, as their umask says, and see it on the disk."""
+    for parent, _, files in os.walk(folder, topdown=False):
+        for name in files:
+            file = Path(parent, name)
+            file.chmod(0o666 & ~_umask())
+            _sync(file)
+        _sync(Path(parent))
+
+
+def _sync(path: Path) -> None:
     with suppress(PermissionError):  # folders cannot be opened on every platform
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -25,8 +25,16 @@ class FamilyError(PrunNetError):
     """A stored network that cannot be written, or is damaged, foreign or too new; or two families that do not mix."""
 
 
+class DamagedError(FamilyError):
+    """A file that is not what was written: cut off, changed or without the checksum it should have."""
+
+
 class KindError(PrunNetError):
     """Something that is asked of a kind of network that cannot do it."""
+
+
+class BusyError(PrunNetError):
+    """A folder that another process is writing."""
 
 
 class GradientError(PrunNetError, ValueError):

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from prunnet._checked import load_tensors, save_tensors
 from prunnet._files import write_atomically
 from prunnet._progress import track
 from prunnet.data import ImageSet, eval_transform, make_loader
-from prunnet.errors import EvaluationError
+from prunnet.errors import DamagedError, EvaluationError
 from prunnet.network import Embeddings, Preprocessing, Subnetwork
 from prunnet.network.capacity import format_capacity
 
@@ -80,21 +81,17 @@ def _identity(subnetwork: Subnetwork, images: ImageSet) -> Iterator[bytes]:
 
 
 def _read(file: Path, expected: int) -> Tensor | None:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
-        vectors = load_file(file)["vectors"]
-    except (OSError, SafetensorError, KeyError):
+        tensors, _ = load_tensors(file)
+    except DamagedError:
         return None  # absent or damaged: embedding again is the remedy
-    return vectors if vectors.ndim == 2 and len(vectors) == expected else None
+    vectors = tensors.get("vectors")
+    return vectors if vectors is not None and vectors.ndim == 2 and len(vectors) == expected else None
 
 
 def _write(file: Path, vectors: Tensor) -> None:
-    from safetensors.torch import save_file
-
     try:
         with write_atomically(file) as temporary:
-            save_file({"vectors": vectors}, temporary)
+            save_tensors({"vectors": vectors}, temporary)
     except OSError as error:
         raise EvaluationError(f"{file}: embeddings cannot be kept there ({error.strerror})") from None

@@ -1,14 +1,11 @@
 """The family folder: `model.safetensors`, `config.json` and a model card. No pickle, written whole or not at all."""
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from prunnet._files import replace_folder
@@ -16,12 +13,12 @@ from prunnet.errors import FamilyError, ModuleError, PrunNetError
 from prunnet.network import Connections, Preprocessing, PrunableNetwork, Selection, convert
 from prunnet.network.backbones import rebuild_backbone, recipe_of
 from prunnet.storage.card import write_card
-from prunnet.storage.folders import check_replaceable, read_config
-from prunnet.storage.tensors import fill, read_tensors, saved_tensors
+from prunnet.storage.folders import check_replaceable, read_config, read_folder, write_folder
+from prunnet.storage.tensors import fill, saved_tensors
 from prunnet.structured import Filters
 
 FORMAT = "prunnet-family"
-VERSION = 2  # 1 said `structured` where 2 names the selection
+VERSION = 2  # 1 said `structured` where 2 names the selection, and had no checksums
 
 
 def save_family(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
@@ -44,11 +41,9 @@ def save_family(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
     }
     try:
         with replace_folder(folder) as staged:
-            contiguous = {name: tensor.contiguous() for name, tensor in _tensors(net).items()}
-            save_file(contiguous, staged / "model.safetensors", metadata={"family_id": net.family_id})
-            (staged / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+            write_folder(staged, config, _tensors(net))
             write_card(net, staged)
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
         raise FamilyError(f"{folder} could not be written ({error}); what was there before is unchanged") from error
     return folder
 
@@ -57,7 +52,7 @@ def load_family(path: str | os.PathLike[str], backbone: nn.Module | None = None)
     """Read a family folder. `backbone` (any instance of the architecture) is needed only for one timm cannot create."""
     folder = Path(path)
     config = read_config(folder, FORMAT, VERSION)
-    tensors = read_tensors(folder / "model.safetensors")
+    tensors = read_folder(folder, config)
     try:
         preprocessing = Preprocessing(**config["preprocessing"])
         module = backbone if backbone is not None else _rebuild(folder, config)

@@ -1,9 +1,9 @@
 """The members folder: a subnetwork folder per capacity, and a `config.json` that says what they are to each other."""
 
-import json
 import os
 from pathlib import Path
 
+from prunnet._checked import seal, unseal
 from prunnet._files import replace_folder
 from prunnet.errors import FamilyError
 from prunnet.narrow import Members
@@ -11,11 +11,11 @@ from prunnet.narrow.members import member_name
 from prunnet.network import Family
 from prunnet.network.capacity import check_capacity
 from prunnet.storage.card import write_card
-from prunnet.storage.folders import check_replaceable, read_config
+from prunnet.storage.folders import SEALED, check_replaceable, read_config, write_config
 from prunnet.storage.subnetwork_folder import load_subnetwork, save_subnetwork
 
 FORMAT = "prunnet-members"
-VERSION = 2  # 1 did not say which family the members extend
+VERSION = 2  # 1 did not say which family the members extend, and had no checksums
 
 
 def save_members(family: Family, path: str | os.PathLike[str], base: str | os.PathLike[str] | None = None) -> Path:
@@ -35,7 +35,7 @@ def save_members(family: Family, path: str | os.PathLike[str], base: str | os.Pa
     with replace_folder(folder) as staged:
         for capacity in capacities:
             save_subnetwork(family.subnetwork(capacity), staged / member_name(capacity))
-        (staged / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        write_config(staged, seal(config))
         write_card(family, staged)
     return folder
 
@@ -44,6 +44,8 @@ def load_members(path: str | os.PathLike[str]) -> tuple[Members, Path | None]:
     """The members, and where the family lies that they extend, if they do."""
     folder = Path(path)
     config = read_config(folder, FORMAT, VERSION)
+    if config["version"] >= SEALED[FORMAT]:
+        config = unseal(config, folder / "config.json")
     capacities, family_id = config.get("capacities"), config.get("family_id")
     if not isinstance(capacities, list) or not capacities:
         raise FamilyError(f"{folder / 'config.json'} is damaged: it names no capacities")

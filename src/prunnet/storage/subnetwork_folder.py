@@ -1,11 +1,8 @@
 """The subnetwork folder: `model.safetensors` and a `config.json` with its family, capacity and preprocessing."""
 
-import json
 import os
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import nn
 
 from prunnet._files import replace_folder
@@ -16,12 +13,12 @@ from prunnet.network.capacity import check_capacity
 from prunnet.network.head import EmbeddingHead
 from prunnet.network.preprocessing import Preprocessing
 from prunnet.network.subnetwork import Subnetwork
-from prunnet.storage.folders import check_replaceable, read_config
-from prunnet.storage.tensors import fill, read_tensors, saved_tensors
+from prunnet.storage.folders import check_replaceable, read_config, read_folder, write_folder
+from prunnet.storage.tensors import fill, saved_tensors
 from prunnet.structured.shapes import resize, shape_spec
 
 FORMAT = "prunnet-subnetwork"
-VERSION = 1
+VERSION = 2  # 1 had no checksums
 
 
 def save_subnetwork(subnetwork: Subnetwork, path: str | os.PathLike[str]) -> Path:
@@ -42,13 +39,10 @@ def save_subnetwork(subnetwork: Subnetwork, path: str | os.PathLike[str]) -> Pat
         "features": tensors["head.linear.weight"].shape[1],
         "preprocessing": vars(subnetwork.preprocessing),
     }
-    stamp = {"family_id": subnetwork.family_id, "capacity": repr(subnetwork.capacity)}
     try:
         with replace_folder(folder) as staged:
-            contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-            save_file(contiguous, staged / "model.safetensors", metadata=stamp)
-            (staged / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    except (OSError, SafetensorError) as error:
+            write_folder(staged, config, tensors)
+    except OSError as error:
         raise FamilyError(f"{folder} could not be written ({error}); what was there before is unchanged") from error
     return folder
 
@@ -57,7 +51,7 @@ def load_subnetwork(path: str | os.PathLike[str], backbone: nn.Module | None = N
     """Read a subnetwork folder. `backbone` (any instance of the architecture) is for one that timm cannot create."""
     folder = Path(path)
     config = read_config(folder, FORMAT, VERSION)
-    stored = read_tensors(folder / "model.safetensors")
+    stored = read_folder(folder, config)
     try:
         if backbone is None:
             backbone = rebuild_backbone(config["backbone"])

@@ -1,11 +1,9 @@
-"""Tensors of a module and tensors of a file: which are stored, how they are read, and whether they fit."""
+"""Tensors of a module and tensors of a file: which are stored, and whether they fit."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from prunnet.errors import FamilyError
@@ -18,16 +16,6 @@ def saved_tensors(module: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach() for name, tensor in named.items() if name in saved}
 
 
-def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Everything in a safetensors file."""
-    try:
-        return load_file(file)
-    except FileNotFoundError as error:
-        raise FamilyError(f"{file} is missing; the folder was copied without its weights") from error
-    except (SafetensorError, OSError) as error:
-        raise FamilyError(f"{file} is truncated or damaged ({error}); copy it again or save it again") from error
-
-
 @torch.no_grad()
 def fill(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], folder: Path) -> None:
     """Copy `stored` into the tensors of a module, if they are those that it `expected`."""
@@ -38,6 +26,8 @@ def fill(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], folder: P
         if stored[name].shape != tensor.shape:
             shapes = f"{tuple(stored[name].shape)}, the network expects {tuple(tensor.shape)}"
             raise FamilyError(f"{folder}: {name} has shape {shapes}; {advice}")
+        if stored[name].is_floating_point() != tensor.is_floating_point():
+            raise FamilyError(f"{folder}: {name} is {stored[name].dtype}, the network expects {tensor.dtype}; {advice}")
     if extra := next((name for name in stored if name not in expected), None):
         raise FamilyError(f"{folder} has the tensor {extra}, which the network does not know; {advice}")
     for name, tensor in expected.items():

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from prunnet._checked import SEAL, load_tensors, save_tensors, seal, unseal
 from prunnet._files import replace_folder
-from prunnet.errors import CheckpointError
+from prunnet.errors import CheckpointError, DamagedError
 
 
 def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: Optimizer, progress: dict[str, Any]) -> Path:
@@ -28,10 +28,8 @@ def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: Optim
         tensors.update({f"optimiser.{index}.{key}": value for key, value in values.items() if value is not None})
     try:
         with replace_folder(target) as staged:
-            save_file(
-                {name: tensor.contiguous().clone() for name, tensor in tensors.items()}, staged / "state.safetensors"
-            )
-            (staged / "state.json").write_text(json.dumps({"step": step, **progress}, indent=1))
+            save_tensors(tensors, staged / "state.safetensors")
+            (staged / "state.json").write_text(json.dumps(seal({"step": step, **progress}), indent=1))
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"step {step} could not be saved ({error}); the checkpoint before it is still valid"
@@ -50,9 +48,11 @@ def latest_checkpoint(folder: Path) -> Path | None:
 def load_checkpoint(path: Path, method: nn.Module, optimiser: Optimizer) -> dict[str, Any]:
     """Bring `method` and `optimiser` to the checkpoint's state and return where the run was."""
     try:
-        progress: dict[str, Any] = json.loads((path / "state.json").read_text())
-        tensors = load_file(path / "state.safetensors")
-    except (OSError, ValueError, SafetensorError) as error:
+        progress = json.loads((path / "state.json").read_text())
+        old = isinstance(progress, dict) and SEAL not in progress  # of the time before checksums
+        progress = progress if old else unseal(progress, path / "state.json")
+        tensors, _ = load_tensors(path / "state.safetensors", sealed=not old)
+    except (OSError, ValueError, DamagedError) as error:
         raise CheckpointError(f"{path} is damaged ({error}); remove it to start again") from error
     device = next(method.parameters()).device
     try:

@@ -1,0 +1,86 @@
+"""Tensors and documents on disk, each with a checksum that is compared before anything is used.
+
+A tensor file is a safetensors file whose metadata holds the SHA-256 of everything else in it: names, types, shapes,
+values and the rest of the metadata, so that no bit of it changes unnoticed. A document is a JSON object sealed alike.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from prunnet.errors import DamagedError
+
+SEAL = "sha256"
+
+
+def save_tensors(tensors: Mapping[str, Tensor], file: Path, metadata: Mapping[str, str] | None = None) -> None:
+    """Write `tensors` with their seal; the caller sees to it that the file appears at once."""
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    told = dict(metadata or {})
+    save_file(whole, file, metadata={**told, SEAL: _digest(whole, told)})
+
+
+def load_tensors(file: Path, *, sealed: bool = True) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a file, if it is what was written; one without a seal only if not `sealed`."""
+    try:
+        with safe_open(file, "pt") as content:
+            metadata = dict(content.metadata() or {})
+            tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 - no mapping
+    except FileNotFoundError:
+        raise DamagedError(f"{file} is missing; the folder was copied without it") from None
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
+        raise DamagedError(
+            f"{file} is truncated or damaged ({_line(error)}); copy it again, or make it again"
+        ) from None
+    seal = metadata.pop(SEAL, None)
+    if seal is None and sealed:
+        raise DamagedError(f"{file} has no checksum, so it was not written whole by prunnet; make it again")
+    if seal is not None and seal != _digest(tensors, metadata):
+        raise DamagedError(f"{file} is damaged: it does not match its checksum; copy it again, or make it again")
+    return tensors, metadata
+
+
+def _digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """One pass over the bytes."""
+    digest = hashlib.sha256(json.dumps(dict(metadata), sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def seal(document: Mapping[str, Any]) -> dict[str, Any]:
+    """`document` with its checksum as the last entry."""
+    return {**document, SEAL: _document_digest(document)}
+
+
+def unseal(content: Any, name: object) -> dict[str, Any]:
+    """A sealed document without its checksum, if it is what was sealed."""
+    if not isinstance(content, dict) or SEAL not in content:
+        raise DamagedError(f"{name} has no checksum, so it was not written whole by prunnet; make it again")
+    document = {key: value for key, value in content.items() if key != SEAL}
+    if content[SEAL] != _document_digest(document):
+        raise DamagedError(f"{name} is damaged: it does not match its checksum; copy it again, or make it again")
+    return document
+
+
+def _document_digest(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def file_digest(file: Path) -> str:
+    """The SHA-256 of a whole file."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
