@@ -105,6 +105,19 @@ def locked(path: StrPath, *, wait: bool = False) -> Iterator[None]:
         os.close(handle)
 
 
+def sweep(folder: StrPath) -> None:
+    """Remove every temporary directly in `folder`; whoever calls it holds what is written there."""
+    for left in Path(folder).glob(f".*.????????{_TEMPORARY}"):
+        _remove(left)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def restore(path: StrPath) -> None:
     """Put back a folder whose replacement was cut short where two renames were needed."""
     place = Path(os.path.realpath(path))
@@ -118,10 +131,7 @@ def _sweep(place: Path) -> None:
     """Remove what a process left that was killed while it wrote `place`."""
     for pattern in (f".{place.name}.????????{_TEMPORARY}", f".{place.name}.????????{_PREVIOUS}"):
         for left in place.parent.glob(pattern):
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink(missing_ok=True)
+            _remove(left)
 
 
 def _exchange(staged: Path, target: Path) -> None:

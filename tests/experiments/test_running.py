@@ -20,7 +20,7 @@ from prunnet.errors import PrunNetError, SuiteError
 from prunnet.evaluation import CompatibilityMatrix, Model
 from prunnet.experiments import Row, compare
 from prunnet.experiments.comparison import TUNING_SEED, Comparison, run_all, tuning_score
-from prunnet.experiments.jobs import Job, locked
+from prunnet.experiments.jobs import Job, held
 from prunnet.experiments.results import gather
 from prunnet.runs.config import read_yaml
 from prunnet.training.trainer import Trainer
@@ -175,20 +175,20 @@ def test_two_processes_share_the_work(tmp_path) -> None:
 
 def test_a_lock_is_held_by_one_and_freed_by_death(tmp_path) -> None:
     job = Job("a", 0.1, 0)
-    with locked(tmp_path, job) as first, locked(tmp_path, job) as second:
+    with held(tmp_path, job) as first, held(tmp_path, job) as second:
         assert first and not second
     holder = textwrap.dedent(
         f"""
         import os
         from pathlib import Path
-        from prunnet.experiments.jobs import Job, locked
-        with locked(Path({str(tmp_path)!r}), Job("a", 0.1, 0)) as mine:
+        from prunnet.experiments.jobs import Job, held
+        with held(Path({str(tmp_path)!r}), Job("a", 0.1, 0)) as mine:
             assert mine
             os.kill(os.getpid(), 9)
         """
     )
     assert subprocess.run([sys.executable, "-c", holder]).returncode == -signal.SIGKILL
-    with locked(tmp_path, job) as again:
+    with held(tmp_path, job) as again:
         assert again
 
 

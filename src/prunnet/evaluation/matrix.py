@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from prunnet._checked import seal, unseal
 from prunnet._files import write_atomically
-from prunnet.errors import EvaluationError
+from prunnet.errors import DamagedError, EvaluationError
 from prunnet.evaluation import render
 from prunnet.evaluation.bootstrap import Intervals, bootstrap_intervals
 from prunnet.evaluation.check import CompatibilityCheck, Violation
@@ -17,7 +18,8 @@ from prunnet.evaluation.relevance import Floats
 from prunnet.network.capacity import format_capacity
 
 PathLike = str | os.PathLike[str]
-FORMAT = "prunnet compatibility matrix 1"
+FORMAT = "prunnet compatibility matrix 2"
+UNSEALED = "prunnet compatibility matrix 1"
 
 
 @dataclass(frozen=True)
@@ -119,15 +121,17 @@ class CompatibilityMatrix:
         content |= {"models": [asdict(model) for model in self.models], "values": self.values.tolist()}
         if self.intervals is not None:
             content["intervals"] = self.intervals.as_lists()
-        return _written(json.dumps(content, indent=1) + "\n", path)
+        return _written(json.dumps(seal(content), indent=1) + "\n", path)
 
     @classmethod
     def from_json(cls, source: PathLike) -> "CompatibilityMatrix":
         """Read what `to_json` wrote to a file."""
         try:
             content = json.loads(Path(source).read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
+            if content["format"] not in (FORMAT, UNSEALED):
                 raise ValueError(f"its format is {content['format']!r}")
+            if content["format"] == FORMAT:
+                content = unseal(content, source)
             models = tuple(Model(**model) for model in content["models"])
             values = np.array(content["values"], dtype=np.float64)
             if values.shape != (len(models), len(models)):
@@ -138,12 +142,13 @@ class CompatibilityMatrix:
             return cls(models=models, values=values, intervals=intervals, per_query=per_query, **rest)
         except OSError as error:
             raise EvaluationError(f"{source}: cannot be read ({error.strerror})") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, DamagedError) as error:
             raise EvaluationError(f"{source}: not a {FORMAT} ({error})") from None
 
     def write(self, folder: PathLike) -> None:
         """Everything into `folder`: csv, markdown, LaTeX and pictures, and in the end matrix.json."""
         target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
         self.to_csv(target / "matrix.csv")
         self.to_markdown(target / "matrix.md")
         self.to_latex(target / "matrix.tex")

@@ -9,7 +9,7 @@ from typing import Any
 
 from prunnet.errors import InterruptedRunError, SuiteError
 from prunnet.evaluation import CompatibilityMatrix
-from prunnet.experiments.jobs import Job, check_run, locked, train_run
+from prunnet.experiments.jobs import Job, check_run, held, train_run
 from prunnet.experiments.paper import Pair
 from prunnet.experiments.suites import Row, Suite
 from prunnet.runs import Run
@@ -177,14 +177,14 @@ def run_all(comparison: Comparison, say: Callable[[str], None]) -> None:
     """Train everything that is missing. Several processes may do so at once: each takes what no other one is at."""
     while ready := comparison.ready():
         for job in ready:
-            with locked(comparison.root, job) as mine:
+            with held(comparison.root, job) as mine:
                 if not mine:
                     continue
                 if comparison.state(job) in ("missing", "started"):
                     _run(comparison, job, say)
                 break
         else:
-            with locked(comparison.root, ready[0], wait=True):
+            with held(comparison.root, ready[0], wait=True):
                 pass  # another process has just ended one
 
 

@@ -12,7 +12,7 @@ from prunnet._files import write_atomically
 from prunnet.data import RetrievalData
 from prunnet.errors import PrunNetError
 from prunnet.experiments.edge_popup import STRATEGIES, Strategy, Study, classification_split, run_strategy
-from prunnet.experiments.jobs import Job, locked
+from prunnet.experiments.jobs import Job, held
 from prunnet.network.capacity import format_capacity
 
 Trial = tuple[Strategy, int]
@@ -62,7 +62,7 @@ def _search(
     for wait in (False, True):
         for number, (strategy, seed) in enumerate(trials, start=1):
             file = accuracies_file(folder, (strategy, seed))
-            with locked(folder, Job(strategy, study.lr, seed), wait=wait) as mine:
+            with held(folder, Job(strategy, study.lr, seed), wait=wait) as mine:
                 accuracies = read_accuracies(folder, (strategy, seed))
                 if not mine or accuracies.keys() >= set(study.capacities):
                     continue

@@ -4,17 +4,17 @@ DIR/<row>/lr-<rate>/seed-<seed>/    a run folder of `prunnet.train`
 DIR/<suite>/                        tables and figures made from them
 """
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prunnet.errors import DivergedError, DivergedRunError, SuiteError
+from prunnet._files import locked
+from prunnet.errors import BusyError, DivergedError, DivergedRunError, SuiteError
 from prunnet.narrow import Members
 from prunnet.runs import Run, resolve
-from prunnet.runs.run import MAY_CHANGE
+from prunnet.runs.run import EVALUATION, MAY_CHANGE
 from prunnet.training import train
 
 
@@ -55,7 +55,7 @@ def check_run(run: Run, settings: Mapping[str, Any]) -> None:
 
 
 def _comparable(config: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in config.items() if key not in MAY_CHANGE}
+    kept = {key: value for key, value in config.items() if key not in MAY_CHANGE - EVALUATION}
     if kept.get("old"):
         kept["old"] = "/".join(Path(kept["old"]).parts[-3:])  # the same run, wherever the folder has been moved
     return kept
@@ -76,19 +76,13 @@ def training_seconds(run: Run) -> float:
 
 
 @contextmanager
-def locked(root: Path, job: Job, *, wait: bool = False) -> Iterator[bool]:
+def held(root: Path, job: Job, *, wait: bool = False) -> Iterator[bool]:
     """Hold `job` for this process, if no other one does; the system lets go of it when the process ends, however."""
-    import fcntl
-
-    file = root / ".locks" / f"{job.row}_{job.rate:g}_{job.seed}"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(file, os.O_CREAT | os.O_RDWR)
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
+            stack.enter_context(locked(root / ".jobs" / f"{job.row}_{job.rate:g}_{job.seed}", wait=wait))
+        except BusyError:
+            mine = False
         else:
-            yield True
-    finally:
-        os.close(handle)
+            mine = True
+        yield mine

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from prunnet.data import RetrievalData, load_data
 from prunnet.errors import ConfigError
+from prunnet.evaluation import Metric
+from prunnet.network.capacity import check_capacities
 from prunnet.network.family import ADAPT_BATCHES
 
 FOUR = (0.8, 0.6, 0.4, 0.2)
@@ -150,6 +152,9 @@ class TrainConfig(BaseModel):
             raise ValueError("schedule multistep needs milestones")
         if self.selection == "maps" and self.capacities == "any":
             raise ValueError("selection maps needs a list of capacities: each has a score map of its own")
+        if self.metric is not None:
+            Metric.parse(self.metric)
+        check_capacities(self.evaluate_capacities)
         if self.pretrained and self.weights is not None:
             raise ValueError("pretrained takes timm's weights, weights those of a file: choose one")
         return self

@@ -18,7 +18,8 @@ runs/a/diverged.txt             why the run could not go on, if it could not
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from prunnet._files import write_text
+from prunnet._files import locked, restore, sweep, write_text
 from prunnet.data import ImageSet, RetrievalData
 from prunnet.errors import ConfigError, PrunNetError
 from prunnet.evaluation import CompatibilityMatrix
@@ -41,8 +42,10 @@ from prunnet.storage.opening import MODEL
 
 State = Literal["missing", "started", "diverged", "done"]
 
-MAY_CHANGE = {"root", "workers", "device", "cache", "tensorboard", "checkpoint_seconds", "strict"}
-"""Where and how fast: what a resumed run may do otherwise than it began."""
+EVALUATION = {"metric", "evaluate_capacities"}
+"""What only the evaluation at the end depends on."""
+MAY_CHANGE = {"root", "workers", "device", "cache", "tensorboard", "checkpoint_seconds", "strict", *EVALUATION}
+"""Where, how fast and how judged: what a resumed run may do otherwise than it began."""
 
 
 class Run:
@@ -83,6 +86,16 @@ class Run:
             return "diverged"
         return "started" if self.exists else "missing"
 
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder for this process; what a killed one has left in it is put right."""
+        with locked(self.folder):
+            for folder in (self.folder, self.checkpoints, self.evaluation, self.plots):
+                sweep(folder)
+            for folder in (self.model, self.best):
+                restore(folder)
+            yield
+
     def require_finished(self) -> "Run":
         """This run, if it is finished."""
         if self.state != "done":
@@ -111,6 +124,10 @@ class Run:
                     "a resumed run cannot change it"
                 )
         return wanted
+
+    def evaluated_as(self, config: TrainConfig) -> bool:
+        """Whether it is finished, and was evaluated as `config` asks."""
+        return self.state == "done" and all(getattr(self.config, key) == getattr(config, key) for key in EVALUATION)
 
     def load_data(self) -> RetrievalData:
         """The data it was trained for."""

@@ -41,9 +41,9 @@ class Finisher:
         value = float(self._evaluate().values[:, 0].mean())  # every capacity queries the dense gallery
         if records is not None:
             best = max((row["evaluation"] for row in self.run.records if "evaluation" in row), default=-1.0)
-            records.write({"step": step, "epoch": epoch, "evaluation": value})
-            if value > best:
+            if value > best:  # first, so that a row never speaks of a folder that is not there
                 self.run.save_network(self.family, self.run.best)
+            records.write({"step": step, "epoch": epoch, "evaluation": value})
         self.family.forget()
         self.ranks.barrier()
 

@@ -1,6 +1,7 @@
 """`prunnet.train`: a run folder from a network and data, resumable at any moment."""
 
 import os
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ def train(
     config = run.resumed_config(told) if resume else resolve(told)
     if not resume and run.exists:
         raise ConfigError(f"{run.folder} already holds a run; resume it, or choose another folder")
-    with Ranks(config.device) as ranks:
+    with Ranks(config.device) as ranks, run.lock() if ranks.is_main else nullcontext():
         loaded = data if isinstance(data, RetrievalData) else config.load_data()
         net = network if isinstance(network, PrunableNetwork) else build_network(config)
         return _train(net.to(ranks.device), loaded, config, run, ranks, resume=resume, quiet=quiet)
@@ -82,14 +83,14 @@ def _train(
             raise ConfigError("batchnorm: synced needs CUDA; use frozen or train")
         method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)  # type: ignore[no-untyped-call]
     method.family.renew()
-    if ranks.is_main:
-        run.begin(config)
     finisher = Finisher(method, data, config, run, ranks, old)
     trainer = Trainer(method, data, config, run, ranks, after_epoch=finisher.after_epoch, quiet=quiet)
-    if resume and trainer.resume():
-        if trainer.done and run.state == "done":
-            return finisher.finished()
-    else:
+    resumed = resume and trainer.resume()
+    if resumed and trainer.done and run.evaluated_as(config):
+        return finisher.finished()
+    if ranks.is_main:  # from here on there is something to resume
+        run.begin(config)
+    if not resumed:
         method.prepare(batch.images for batch in finisher.training_images())
     trainer.run()
     return finisher.finish()
