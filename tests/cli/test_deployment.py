@@ -54,9 +54,9 @@ def test_prune_then_export(family: Path, tmp_path: Path) -> None:
     assert "at 20 %" in output
     subnetwork = load_subnetwork(tmp_path / "small")
     assert subnetwork.adapted
-    output = run("export", tmp_path / "small", tmp_path / "small.pt2")
+    output = run("export", tmp_path / "small", tmp_path / "small.onnx")
     assert "fp32" in output
-    exported = load_exported(tmp_path / "small.pt2")
+    exported = load_exported(tmp_path / "small.onnx")
     assert (exported.family_id, exported.capacity) == (subnetwork.family_id, 0.2)
 
 

@@ -1,7 +1,11 @@
 """Exported files compute what torch computes, know their family, and never exist when they are wrong."""
 
+import os
+import pickle
+import random
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +15,8 @@ from tests.coupled import SMALL, make_network, random_images
 from torch import Tensor, nn
 
 import prunnet
-from prunnet.deploy.export.exported import ExportedNetwork, load_exported
+from prunnet.deploy.export import onnx_format, pt2_format
+from prunnet.deploy.export.exported import ExportedNetwork, load_exported, open_files
 from prunnet.deploy.export.writing import export
 from prunnet.errors import ExportError, ImageError, MissingExtraError
 from prunnet.structured.removal import structured_subnetwork
@@ -22,6 +27,13 @@ FILES = ("small.onnx", "small.pt2", "small.xml")
 def difference(exported: ExportedNetwork, subnetwork: prunnet.Subnetwork, images: Tensor) -> float:
     with torch.no_grad():
         return float((exported(images) - subnetwork(images)).abs().max())
+
+
+def opened(path: Path) -> ExportedNetwork:
+    """Read back, whatever the format; of a .pt2 the one that was just made."""
+    if path.suffix == ".pt2":
+        return open_files(pt2_format, {".pt2": path}, path)
+    return load_exported(path)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, subnetwork: prunnet.Subnetw
 @pytest.mark.parametrize("file", FILES)
 def test_equals_torch_for_every_batch_size(file: str, folder: Path, subnetwork: prunnet.Subnetwork) -> None:
     for size in (1, 4, 7):
-        assert difference(load_exported(folder / file), subnetwork, random_images(size, seed=size)) <= 1e-4
+        assert difference(opened(folder / file), subnetwork, random_images(size, seed=size)) <= 1e-4
 
 
 @pytest.mark.parametrize("file", ["small.onnx", "small.xml"])
@@ -72,7 +84,7 @@ def test_the_papers_backbones_equal_torch(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES)
 def test_the_file_knows_its_family(file: str, folder: Path, subnetwork: prunnet.Subnetwork) -> None:
-    exported = load_exported(folder / file)
+    exported = opened(folder / file)
     assert (exported.family_id, exported.capacity) == (subnetwork.family_id, 0.5)
     assert exported.preprocessing == subnetwork.preprocessing
     pictures = np.random.default_rng(0).integers(0, 256, (3, 40, 50, 3), dtype=np.uint8)
@@ -140,8 +152,36 @@ def test_truncated_openvino_weights_are_refused(folder: Path, tmp_path: Path) ->
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     weights = tmp_path / "small.bin"
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(ExportError, match="no model that OpenVINO can run"):
+    with pytest.raises(ExportError, match=r"does not match small\.xml\.sha256"):
         load_exported(tmp_path / "small.xml")
+
+
+@pytest.mark.parametrize("file", ["small.onnx", "small.xml", "small.bin"])
+def test_one_flipped_bit_is_refused(file: str, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    content = bytearray((tmp_path / file).read_bytes())
+    for place in random.Random(0).sample(range(len(content)), 20):
+        content[place] ^= 4
+        (tmp_path / file).write_bytes(content)
+        with pytest.raises(ExportError, match="is damaged"):
+            load_exported(tmp_path / file.replace(".bin", ".xml"))
+        content[place] ^= 4
+
+
+def test_a_crafted_archive_runs_nothing(folder: Path, tmp_path: Path) -> None:
+    """torch.export.load would unpickle the constants of this archive, and with them create the file."""
+
+    class Crafted:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    crafted = tmp_path / "small.pt2"
+    with zipfile.ZipFile(folder / "small.pt2") as archive, zipfile.ZipFile(crafted, "w") as forged:
+        for name in archive.namelist():
+            forged.writestr(name, pickle.dumps(Crafted()) if name.endswith(".pt") else archive.read(name))
+    with pytest.raises(ExportError, match="may run code"):
+        load_exported(crafted)
+    assert not (tmp_path / "executed").exists()
 
 
 def test_a_foreign_model_is_refused(tmp_path: Path) -> None:
@@ -153,8 +193,10 @@ def test_a_foreign_model_is_refused(tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Relu", ["images"], ["embedding"])], "other", [value], [out])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     onnx.save(model, tmp_path / "other.onnx")
-    with pytest.raises(ExportError, match="was not written by prunnet"):
+    with pytest.raises(ExportError, match=r"other\.onnx\.sha256 does not exist"):
         load_exported(tmp_path / "other.onnx")
+    with pytest.raises(ExportError, match="was not written by prunnet"):
+        open_files(onnx_format, {".onnx": tmp_path / "other.onnx"}, tmp_path / "other.onnx")
 
 
 def test_formats_are_told_by_suffix_or_name(tmp_path: Path, subnetwork: prunnet.Subnetwork) -> None:
@@ -179,7 +221,7 @@ def test_int8_is_smaller_and_close(tmp_path: Path) -> None:
     assert int8.bytes < 0.6 * 4 * sum(parameter.numel() for parameter in subnetwork.parameters())
     with torch.no_grad():
         assert 0.95 < float((int8(images) * subnetwork(images)).sum(1).mean()) < 0.99999
-    assert [file.name for file in tmp_path.iterdir()] == ["int8.onnx"]
+    assert [file.name for file in tmp_path.iterdir()] == ["int8.onnx", "int8.onnx.sha256"]
 
 
 def test_int8_needs_images(tmp_path: Path, subnetwork: prunnet.Subnetwork) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from prunnet import __version__
+from prunnet._checked import file_digest
 from prunnet.deploy.export import onnx_format, openvino_format, pt2_format
 from prunnet.deploy.export.tracing import Run
 from prunnet.errors import ExportError
@@ -93,10 +94,39 @@ class ExportedNetwork:
 
 
 def load_exported(path: str | PathLike[str]) -> ExportedNetwork:
-    """Open what `prunnet.export` wrote, in onnxruntime, OpenVINO or torch, by its suffix."""
+    """Open what `prunnet.export` wrote, in onnxruntime or OpenVINO, by its suffix, if it matches its checksums.
+
+    A `.pt2` archive is not opened: `torch.export.load` unpickles, so a crafted one could run code. Whoever trusts a
+    file calls that function; torch needs nothing else.
+    """
     target = Path(path)
     module = FORMATS[format_of(target, None)]
-    return open_files(module, {suffix: target.with_suffix(suffix) for suffix in module.SUFFIXES}, target)
+    files = {suffix: target.with_suffix(suffix) for suffix in module.SUFFIXES}
+    if module is pt2_format and target.is_file():
+        raise ExportError(f"{target} is not opened, since it may run code: call torch.export.load if you trust it")
+    check_digests(target, files)
+    return open_files(module, files, target)
+
+
+def digests_file(target: Path) -> Path:
+    """`small.onnx` → `small.onnx.sha256`, which `sha256sum -c` reads as well."""
+    return target.with_name(f"{target.name}.sha256")
+
+
+def digests(target: Path, files: Mapping[str, Path]) -> str:
+    """A line for each of `files`, under the name it has in the end."""
+    return "".join(f"{file_digest(file)}  {target.with_suffix(suffix).name}\n" for suffix, file in files.items())
+
+
+def check_digests(target: Path, files: Mapping[str, Path]) -> None:
+    """Refuse files that are not what was exported."""
+    for file in (*files.values(), digests_file(target)):
+        if not file.is_file():
+            raise ExportError(f"{file} does not exist; what belongs to an exported network is copied together")
+    if digests_file(target).read_bytes() != digests(target, files).encode():
+        raise ExportError(
+            f"{target} is damaged: it does not match {digests_file(target).name}; export or copy it again"
+        )
 
 
 def open_files(module: ModuleType, files: Mapping[str, Path], named: Path) -> ExportedNetwork:

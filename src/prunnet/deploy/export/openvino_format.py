@@ -1,5 +1,7 @@
 """OpenVINO's intermediate representation: `.xml` for the graph, `.bin` for the weights."""
 
+import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,10 +23,19 @@ def write(program: Program, metadata: Mapping[str, str], files: Mapping[str, Pat
     model = _convert(program)
     for key, text in metadata.items():
         model.set_rt_info(text, [_SECTION, key])
-    with tempfile.TemporaryDirectory(dir=files[".xml"].parent) as folder:  # OpenVINO insists on the suffixes
-        openvino.save_model(model, Path(folder) / "model.xml", compress_to_fp16=False)
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in program.state_dict.values())
+    with tempfile.TemporaryDirectory(dir=_room_for(2 * weights + 2**20, files[".xml"].parent)) as folder:
+        openvino.save_model(model, Path(folder) / "model.xml", compress_to_fp16=False)  # it insists on the suffixes
         for suffix in SUFFIXES:
-            (Path(folder) / f"model{suffix}").replace(files[suffix])
+            shutil.copyfile(Path(folder) / f"model{suffix}", files[suffix])
+
+
+def _room_for(needed: int, target: Path) -> Path:
+    """A folder with room for the model: in memory, or where it goes. OpenVINO ends the process on a full disk."""
+    for folder in (Path("/dev/shm"), target):
+        if folder.is_dir() and os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > needed:
+            return folder
+    raise ExportError(f"{target} has no room for the {needed:,} bytes that OpenVINO needs; free some space")
 
 
 def read(files: Mapping[str, Path]) -> tuple[Run, dict[str, str]]:

@@ -1,5 +1,6 @@
 """torch.export's archive, run by torch alone: neither timm nor prunnet is needed to load it."""
 
+import io
 import json
 import zipfile
 from collections.abc import Mapping
@@ -16,12 +17,14 @@ _EXTRA_FILE = "prunnet.json"
 
 def write(program: Program, metadata: Mapping[str, str], files: Mapping[str, Path]) -> None:
     """Write `files[".pt2"]`."""
-    with files[".pt2"].open("wb") as file, quiet():
-        torch.export.save(program, file, extra_files={_EXTRA_FILE: json.dumps(metadata)})
+    archive = io.BytesIO()  # torch ends the process where its own writer meets a full disk
+    with quiet():
+        torch.export.save(program, archive, extra_files={_EXTRA_FILE: json.dumps(metadata)})
+    files[".pt2"].write_bytes(archive.getbuffer())
 
 
 def read(files: Mapping[str, Path]) -> tuple[Run, dict[str, str]]:
-    """The module in torch, and its metadata."""
+    """The module in torch, and its metadata. Only for what was just written: `torch.export.load` unpickles."""
     extra = {_EXTRA_FILE: ""}
     if not zipfile.is_zipfile(files[".pt2"]):  # torch would go on to try formats of the past
         raise ExportError(f"{files['.pt2']} is no torch.export archive, or is truncated")

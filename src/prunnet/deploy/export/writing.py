@@ -8,8 +8,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from prunnet._files import write_atomically
-from prunnet.deploy.export.exported import FORMATS, ExportedNetwork, Metadata, format_of, load_exported, open_files
+from prunnet._files import write_atomically, write_text
+from prunnet.deploy.export.exported import (
+    FORMATS,
+    ExportedNetwork,
+    Metadata,
+    digests,
+    digests_file,
+    format_of,
+    open_files,
+)
 from prunnet.deploy.export.int8 import check_quantised, quantise
 from prunnet.deploy.export.tracing import trace
 from prunnet.errors import ExportError
@@ -47,7 +55,8 @@ def export(
             batches = [batch.float().cpu() for batch in calibration]
             quantise(files[".onnx"], batches, Metadata.of(subnetwork, "int8").as_text())
             check_quantised(open_files(module, files, target), subnetwork, batches)
-    return load_exported(target)
+        write_text(digests_file(target), digests(target, files))
+    return open_files(module, {suffix: target.with_suffix(suffix) for suffix in module.SUFFIXES}, target)
 
 
 @torch.no_grad()
