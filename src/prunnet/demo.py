@@ -70,8 +70,8 @@ QUICK: Mapping[str, Any] = {
 
 def demo_settings(*, quick: bool, seed: int) -> dict[str, Any]:
     """What the demo trains with."""
-    chosen = QUICK if quick else SETTINGS
-    return {**chosen, "seed": seed, "data_options": {**chosen["data_options"], "seed": seed}}
+    settings = QUICK if quick else SETTINGS
+    return {**settings, "seed": seed, "data_options": {**settings["data_options"], "seed": seed}}
 
 
 def run_demo(out: Path, settings: Mapping[str, Any], console: Console) -> Path:
@@ -218,6 +218,6 @@ class _Demo:
         relevance = relevance_of(data)
         for network in (dense, small, within):
             query: Embeddings = embed_images(network, data.query, store=store, description="embedding query")
-            found = score(query.vectors, gallery.vectors, relevance, ("mAP", "Recall@1", "Recall@5"))
-            figures = ", ".join(f"{name} {100 * float(np.nanmean(values)):.1f}" for name, values in found.items())
+            scores = score(query.vectors, gallery.vectors, relevance, ("mAP", "Recall@1", "Recall@5"))
+            figures = ", ".join(f"{name} {100 * float(np.nanmean(values)):.1f}" for name, values in scores.items())
             self._say(f"queries by {format_capacity(network.capacity):>7}, gallery by 100 %: {figures}")

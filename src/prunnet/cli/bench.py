@@ -33,9 +33,9 @@ def bench(
     from prunnet.network.capacity import format_capacity
 
     family = open_model(model)
-    chosen = None if capacities is None else parse_capacities(capacities)
+    wanted = None if capacities is None else parse_capacities(capacities)
     names = [name.strip() for name in runtimes.split(",")]
-    timings = measure(family, chosen, names, structured=structured, batch_size=batch_size, rounds=rounds)
+    timings = measure(family, wanted, names, structured=structured, batch_size=batch_size, rounds=rounds)
     title = f"Latency of one image, throughput of {batch_size}, ratios to the largest"
     table = Table(title=title, title_justify="left", box=None)
     for heading in ("runtime", "capacity", "kind", "latency", "images/s", "time ×", "MACs ×", "uses it"):

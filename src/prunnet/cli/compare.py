@@ -57,14 +57,14 @@ def compare(
         console.print(text, markup=False)
 
     if suite == "list":
-        for found in SUITES.values():
-            say(f"{found.name}: {found.title} ({', '.join(found.rows)})")
+        for one in SUITES.values():
+            say(f"{one.name}: {one.title} ({', '.join(one.rows)})")
         say("edge-popup: One-shot against iterative pruning of a random network (Appendix A)")
         return
     if out is None:
         raise PrunNetError("name the folder of the runs: --out runs/compare")
-    given: dict[str, Any] = {"data": data, "root": root and str(root)}
-    settings = merge_assignments({key: value for key, value in given.items() if value is not None}, set_ or [])
+    options: dict[str, Any] = {"data": data, "root": root and str(root)}
+    settings = merge_assignments({key: value for key, value in options.items() if value is not None}, set_ or [])
     chosen_seeds = _numbers(seeds, "--seeds", int)
     if suite == "edge-popup":
         for option, value in {"--preset": preset, "--rates": rates, "--rows": rows, "--tuned-in": tuned_in}.items():

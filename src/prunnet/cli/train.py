@@ -55,9 +55,9 @@ def train(
         layers |= PRESETS[preset]
     if config is not None:
         layers |= read_yaml(config)
-    given = {"data": data, "root": root and str(root), "backbone": backbone, "epochs": epochs, "strict": strict or None}
-    given["pretrained"] = pretrained or None
-    layers |= {key: value for key, value in given.items() if value is not None}
+    options = {"data": data, "root": root and str(root), "backbone": backbone, "epochs": epochs}
+    options |= {"pretrained": pretrained or None, "strict": strict or None}
+    layers |= {key: value for key, value in options.items() if value is not None}
     if capacities is not None:
         layers["capacities"] = "any" if capacities == "any" else parse_capacities(capacities)
     layers = merge_assignments(layers, set_ or [])
@@ -119,10 +119,12 @@ def _show_plan(config: Any) -> None:
 
     console = Console(highlight=False)
     console.print(to_yaml(config).rstrip(), markup=False)
-    found = plan(config, config.load_data())
+    planned = plan(config, config.load_data())
     console.print(
-        f"\n{found.images:,} images of {found.classes:,} classes, {found.steps:,} steps of {found.passes} passes\n"
-        f"{found.parameters:,} parameters, {found.connections:,} scores\n"
-        f"memory: {format_quantity(found.training_bytes, 'B')} beside the activations\n"
-        f"time: {found.seconds_per_step:.3f} s per step here, {found.hours:.2f} h in all, loading and evaluation apart"
+        f"\n{planned.images:,} images of {planned.classes:,} classes, "
+        f"{planned.steps:,} steps of {planned.passes} passes\n"
+        f"{planned.parameters:,} parameters, {planned.connections:,} scores\n"
+        f"memory: {format_quantity(planned.training_bytes, 'B')} beside the activations\n"
+        f"time: {planned.seconds_per_step:.3f} s per step here, {planned.hours:.2f} h in all, "
+        "loading and evaluation apart"
     )

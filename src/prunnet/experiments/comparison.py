@@ -46,8 +46,8 @@ class Comparison:
                 f"found {', '.join(map(str, self.seeds)) or 'none'}"
             )
         if not self.rates or len(set(self.rates)) < len(self.rates) or not all(0 < r < math.inf for r in self.rates):
-            found = ", ".join(f"{rate:g}" for rate in self.rates) or "none"
-            raise SuiteError(f"rates must be different positive numbers; found {found}")
+            listed = ", ".join(f"{rate:g}" for rate in self.rates) or "none"
+            raise SuiteError(f"rates must be different positive numbers; found {listed}")
 
     def row(self, name: str) -> Row:
         return self.suite.definitions[name]
@@ -113,14 +113,14 @@ class Comparison:
     def settings(self, job: Job) -> dict[str, Any] | None:
         """What to train `job` with; None while the run it has to be compatible with is not there."""
         row = self.row(job.row)
-        given = {**self.setting, **row.settings, "lr": job.rate, "seed": job.seed}
+        settings = {**self.setting, **row.settings, "lr": job.rate, "seed": job.seed}
         if row.old is not None:
             rate = self.best_rate(row.old)
             old = None if rate is None else Job(row.old, rate, job.seed).run(self.root)
             if old is None or old.state != "done":
                 return None
-            given["old"] = str(old.folder)
-        return given
+            settings["old"] = str(old.folder)
+        return settings
 
     def state(self, job: Job) -> State:
         """How far `job` has come; a run of another configuration in its place is refused."""
@@ -161,10 +161,10 @@ def value_at(matrix: CompatibilityMatrix, pair: Pair) -> float | None:
 
 def tuning_score(matrix: CompatibilityMatrix, row: Row) -> float:
     """What a learning rate is chosen by: the mean of the row's pairs."""
-    found = [value for pair in row.tuned_by if (value := value_at(matrix, pair)) is not None]
-    if not found:
+    values = [value for pair in row.tuned_by if (value := value_at(matrix, pair)) is not None]
+    if not values:
         raise SuiteError(f"a matrix of {matrix.data} has none of the pairs {row.tuned_by} that its row is tuned by")
-    return mean(found)
+    return mean(values)
 
 
 def places_of(matrix: CompatibilityMatrix) -> dict[float, int]:

@@ -102,8 +102,8 @@ class ScoreSearch:
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * batches)
         for _ in range(epochs):
             order = torch.randperm(len(labels), generator=self.generator)
-            for chosen in torch.split(order, self.study.batch_size):
-                self._differentiate(images[chosen], labels[chosen], capacity)
+            for batch in torch.split(order, self.study.batch_size):
+                self._differentiate(images[batch], labels[batch], capacity)
                 optimiser.step()
                 self._forget_outside(inside)
                 schedule.step()
@@ -130,8 +130,8 @@ class ScoreSearch:
         kept = effective(self.weights, self.masks(capacity), capacity)
         leaves = {name: weight.requires_grad_() for name, weight in kept.items()}
         loss = F.cross_entropy(functional_call(self.network, leaves, (images,)), labels)
-        found = torch.autograd.grad(loss, list(leaves.values()))
-        for (name, score), gradient in zip(self.scores.items(), found, strict=True):
+        gradients = torch.autograd.grad(loss, list(leaves.values()))
+        for (name, score), gradient in zip(self.scores.items(), gradients, strict=True):
             score.grad = gradient * self.weights[name] * score.detach().sign()
 
     @torch.no_grad()
@@ -178,23 +178,23 @@ def run_strategy(
     network = Conv8(tuple(images.shape[1:]), int(labels.max()) + 1, study.width)  # type: ignore[arg-type]
     scores = Scores(dict(network.named_parameters())).state_dict()
     network.to(device)
-    search, found, left = ScoreSearch(network, study, seed), None, None
+    search, masks, left = ScoreSearch(network, study, seed), None, None
     for stage, capacity in enumerate(sorted(study.capacities, reverse=True), start=1):
         file = None if state is None or not iterative else state / f"{capacity:g}.safetensors"
         if capacity in known:
             if file is not None and file.is_file():
                 search.load(file)
-                found, left = search.masks(capacity), file
+                masks, left = search.masks(capacity), file
             continue
         if not iterative:
             search = ScoreSearch(network, study, seed)
         if not iterative or stage == 1:
             search.scores.load_state_dict(scores)  # all begin alike
         epochs = study.epochs * (stage if strategy == "one-shot, as long" else 1)
-        found = search.find(images, labels, capacity, epochs, found if iterative else None)
+        masks = search.find(images, labels, capacity, epochs, masks if iterative else None)
         if file is not None:
             search.save(file)
-        yield capacity, accuracy(network, found, capacity, test_images, test_labels)
+        yield capacity, accuracy(network, masks, capacity, test_images, test_labels)
         if left is not None:
             left.unlink()
         left = file
@@ -222,8 +222,8 @@ def classification_split(data: RetrievalData, size: int | None = None) -> Split:
 
 def _tensors(images: ImageSet, size: int | None) -> tuple[Tensor, Tensor]:
     pixels = np.stack([np.asarray(images.image(index)) for index in range(len(images))])
-    found = torch.from_numpy(pixels).float().div(255)
-    found = found[:, None] if found.ndim == 3 else found.permute(0, 3, 1, 2)
-    if size is not None and found.shape[-1] != size:
-        found = F.interpolate(found, size, mode="bilinear", antialias=True, align_corners=False)
-    return (found - found.mean()) / found.std(), torch.as_tensor(images.labels)
+    tensors = torch.from_numpy(pixels).float().div(255)
+    tensors = tensors[:, None] if tensors.ndim == 3 else tensors.permute(0, 3, 1, 2)
+    if size is not None and tensors.shape[-1] != size:
+        tensors = F.interpolate(tensors, size, mode="bilinear", antialias=True, align_corners=False)
+    return (tensors - tensors.mean()) / tensors.std(), torch.as_tensor(images.labels)

@@ -45,12 +45,12 @@ def run_study(
         return folder
     if not report_only:
         _search(data, folder, study, trials, say)
-    found = {trial: accuracies for trial in trials if (accuracies := read_accuracies(folder, trial))}
-    if not found:
+    results = {trial: accuracies for trial in trials if (accuracies := read_accuracies(folder, trial))}
+    if not results:
         raise PrunNetError(f"nothing has been run in {folder}")
-    write_results(found, folder / "results.csv")
-    write_table(found, folder / "table.md")
-    draw(found, folder / "figures")
+    write_results(results, folder / "results.csv")
+    write_table(results, folder / "table.md")
+    draw(results, folder / "figures")
     return folder
 
 
@@ -105,44 +105,44 @@ def check_same_study(file: Path, settings: dict[str, Any], keep: bool) -> None:
             )
 
 
-def write_results(found: Accuracies, file: Path) -> None:
+def write_results(results: Accuracies, file: Path) -> None:
     with write_atomically(file) as temporary, temporary.open("w", newline="") as lines:
         writer = csv.writer(lines)
         writer.writerow(["strategy", "seed", "capacity", "accuracy"])
-        for (strategy, seed), accuracies in found.items():
+        for (strategy, seed), accuracies in results.items():
             writer.writerows([strategy, seed, f"{c:g}", f"{a:.5f}"] for c, a in accuracies.items())
 
 
-def spread(found: Accuracies, strategy: Strategy) -> dict[float, tuple[float, float]]:
+def spread(results: Accuracies, strategy: Strategy) -> dict[float, tuple[float, float]]:
     """Mean and standard deviation of the accuracy (%) over seeds, by capacity."""
-    runs = [accuracies for (name, _), accuracies in found.items() if name == strategy]
+    runs = [accuracies for (name, _), accuracies in results.items() if name == strategy]
     by_capacity = {c: [100 * run[c] for run in runs if c in run] for c in sorted({c for run in runs for c in run})}
     return {c: (mean(values), stdev(values) if len(values) > 1 else 0.0) for c, values in by_capacity.items()}
 
 
-def write_table(found: Accuracies, file: Path) -> None:
-    capacities = sorted({c for accuracies in found.values() for c in accuracies}, reverse=True)
-    seeds = len({seed for _, seed in found})
+def write_table(results: Accuracies, file: Path) -> None:
+    capacities = sorted({c for accuracies in results.values() for c in accuracies}, reverse=True)
+    seeds = len({seed for _, seed in results})
     lines = [
         f"Accuracy (%), mean ± standard deviation over {seeds} seeds\n",
         f"| pruning | {' | '.join(map(format_capacity, capacities))} |",
         "|---|" + "---:|" * len(capacities),
     ]
     for strategy in STRATEGIES:
-        cells = spread(found, strategy)
+        cells = spread(results, strategy)
         shown = [f"{cells[c][0]:.1f} ± {cells[c][1]:.1f}" if c in cells else "–" for c in capacities]
         lines.append(f"| {strategy} | {' | '.join(shown)} |")
     with write_atomically(file) as temporary:
         temporary.write_text("\n".join(lines) + "\n")
 
 
-def draw(found: Accuracies, folder: Path) -> None:
+def draw(results: Accuracies, folder: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for strategy in STRATEGIES:
-        cells = spread(found, strategy)
+        cells = spread(results, strategy)
         capacities = [100 * capacity for capacity in cells]
         middle, half = [value for value, _ in cells.values()], [deviation for _, deviation in cells.values()]
         axes.plot(capacities, middle, marker="o", label=strategy)

@@ -70,9 +70,9 @@ def capacity_curve(results: Sequence[RowResult], folder: Path) -> None:
     for one, (title, pair) in zip(axes, tests, strict=True):
         for number, result in enumerate(results):
             capacities = sorted({model.capacity for model in result.matrices[0].models})
-            found = [(100 * c, result.values(pair(c))) for c in capacities if result.values(pair(c))]
-            if len(found) > 1:
-                _line(one, [x for x, _ in found], [values for _, values in found], result.label, number)
+            points = [(100 * c, result.values(pair(c))) for c in capacities if result.values(pair(c))]
+            if len(points) > 1:
+                _line(one, [x for x, _ in points], [values for _, values in points], result.label, number)
         one.set(title=title, xlabel="capacity (%)", ylabel=f"{results[0].matrices[0].metric} (%)")
     legend_below(figure, axes[0])
     save_figure(figure, folder, "capacity")
@@ -90,12 +90,12 @@ def line_style(number: int, label: str) -> dict[str, Any]:
 
 def conflicts(results: Sequence[RowResult], folder: Path) -> None:
     """Conflicting pairs of gradients in the first convolution over training (Figure 4b)."""
-    found = {result.label: _series(result, "first_layer_conflicts") for result in results}
-    found = {label: series for label, series in found.items() if series}
-    if not found:
+    curves = {result.label: _series(result, "first_layer_conflicts") for result in results}
+    curves = {label: series for label, series in curves.items() if series}
+    if not curves:
         return
     figure, (axes,) = panels(1, width=7)
-    for number, (label, series) in enumerate(found.items()):
+    for number, (label, series) in enumerate(curves.items()):
         steps, values = zip(*series, strict=True)
         axes.plot(*curve(steps, values), linewidth=1.2, markevery=0.1, **line_style(number, label))
     axes.set(xlabel="step", title="conflicting gradient pairs in the first convolution")
@@ -105,12 +105,12 @@ def conflicts(results: Sequence[RowResult], folder: Path) -> None:
 
 def passes(results: Sequence[RowResult], folder: Path, key: str) -> None:
     """A panel per row with a line per pass: losses, gradient norms, or cosines to the dense gradient."""
-    found = {result.label: _series(result, key) for result in results}
-    found = {label: series for label, series in found.items() if series}
-    if not found:
+    curves = {result.label: _series(result, key) for result in results}
+    curves = {label: series for label, series in curves.items() if series}
+    if not curves:
         return
-    figure, axes = panels(len(found))
-    for one, (label, series) in zip(axes, found.items(), strict=True):
+    figure, axes = panels(len(curves))
+    for one, (label, series) in zip(axes, curves.items(), strict=True):
         for name in series[0][1]:
             steps, values = zip(*((step, row[name]) for step, row in series), strict=True)
             one.plot(*curve(steps, values), linewidth=1.2, label=name)
@@ -146,11 +146,11 @@ def sweep(suite: Suite, results: Sequence[RowResult], folder: Path) -> None:
         return
     label, positions = suite.axis
     figure, axes = panels(2)
-    chosen = ([pair for pair in suite.columns if pair[0] == pair[1]], [p for p in suite.columns if p[0] != p[1]])
-    for one, pairs, title in zip(axes, chosen, ("self-test", "cross-test"), strict=True):
+    kinds = ([pair for pair in suite.columns if pair[0] == pair[1]], [p for p in suite.columns if p[0] != p[1]])
+    for one, pairs, title in zip(axes, kinds, ("self-test", "cross-test"), strict=True):
         for number, pair in enumerate(pairs):
-            found = [(positions[result.name], result.values(pair)) for result in results if result.values(pair)]
-            _line(one, [x for x, _ in found], [values for _, values in found], column_name(pair), number)
+            points = [(positions[result.name], result.values(pair)) for result in results if result.values(pair)]
+            _line(one, [x for x, _ in points], [values for _, values in points], column_name(pair), number)
         one.set(title=title, xlabel=label, ylabel=f"{results[0].matrices[0].metric} (%)")
         one.legend(frameon=False, fontsize="small")
     save_figure(figure, folder, suite.name)
@@ -196,7 +196,7 @@ def tsne_figure(run: Run, data: RetrievalData, folder: Path) -> None:
 def few_classes(images: ImageSet) -> ImageSet:
     """The images of `SHOWN_CLASSES` labels, evenly chosen, relabelled from 0."""
     present = np.unique(images.labels[images.labels >= 0])
-    chosen = present[np.linspace(0, len(present) - 1, min(SHOWN_CLASSES, len(present)), dtype=np.int64)]
-    kept = images.take(np.flatnonzero(np.isin(images.labels, chosen)))
-    names = [images.label_names[label] for label in chosen]
-    return ImageSet(kept.pixels, np.searchsorted(chosen, kept.labels), names, kept.ids)
+    labels = present[np.linspace(0, len(present) - 1, min(SHOWN_CLASSES, len(present)), dtype=np.int64)]
+    kept = images.take(np.flatnonzero(np.isin(images.labels, labels)))
+    names = [images.label_names[label] for label in labels]
+    return ImageSet(kept.pixels, np.searchsorted(labels, kept.labels), names, kept.ids)

@@ -42,8 +42,8 @@ class RowResult:
 
     def values(self, pair: Pair) -> list[float]:
         """M(φq, φg) in percent, one per seed; none where the row has no such pair."""
-        found = [value_at(matrix, pair) for matrix in self.matrices] if self.means(pair) else []
-        return [100 * value for value in found if value is not None]
+        values = [value_at(matrix, pair) for matrix in self.matrices] if self.means(pair) else []
+        return [100 * value for value in values if value is not None]
 
     def at(self, seeds: Collection[int]) -> "RowResult":
         """The same with these seeds alone."""
@@ -113,15 +113,15 @@ Differences = Mapping[tuple[str, Pair], Difference]
 def differences(suite: Suite, results: Sequence[RowResult], pairs: Sequence[Pair]) -> Differences:
     """Every row minus the suite's reference for it, where both have the pair."""
     known = {result.name: result for result in results}
-    found: dict[tuple[str, Pair], Difference] = {}
+    by_row: dict[tuple[str, Pair], Difference] = {}
     for result in results:
         reference = known.get(suite.reference_of(result.name))
         if reference is None or reference is result:
             continue
         for pair in pairs:
             if (one := difference(result, reference, pair)) is not None:
-                found[result.name, pair] = one
-    return found
+                by_row[result.name, pair] = one
+    return by_row
 
 
 def difference(result: RowResult, reference: RowResult, pair: Pair, samples: int = 2000) -> Difference | None:
@@ -137,5 +137,5 @@ def difference(result: RowResult, reference: RowResult, pair: Pair, samples: int
         return Difference(per_seed, None)
     if len(first) != len(second):
         raise SuiteError(f"{result.name} and {reference.name} answered other queries; they cannot be paired")
-    found = bootstrap_intervals((first - second)[None, None], np.zeros((1, 1), dtype=np.int64), samples)
-    return Difference(per_seed, (float(found.lower[0, 0]), float(found.upper[0, 0])))
+    intervals = bootstrap_intervals((first - second)[None, None], np.zeros((1, 1), dtype=np.int64), samples)
+    return Difference(per_seed, (float(intervals.lower[0, 0]), float(intervals.upper[0, 0])))

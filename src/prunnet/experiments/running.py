@@ -38,18 +38,18 @@ def compare(
     unless they were `tuned_in` another folder. `rows`: train only these. `dry_run` says what there is to do;
     `report_only` writes from what has been run.
     """
-    chosen = find_suite(suite) if isinstance(suite, str) else suite
-    setting = _setting(chosen, preset, settings)
+    table = find_suite(suite) if isinstance(suite, str) else suite
+    setting = _setting(table, preset, settings)
     comparison = Comparison(
-        suite=chosen,
+        suite=table,
         root=Path(out),
         setting=setting,
         seeds=tuple(seeds),
         rates=tuple(rates) if rates is not None else _around(resolve(setting).lr),
         tuned_in=None if tuned_in is None else Path(tuned_in),
     )
-    folder = comparison.root / chosen.name
-    wanted = replace(comparison, suite=_only(chosen, rows)) if rows else comparison
+    folder = comparison.root / table.name
+    wanted = replace(comparison, suite=_only(table, rows)) if rows else comparison
     if not report_only:
         wanted.check_tuned()
     if dry_run:

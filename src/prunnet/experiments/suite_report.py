@@ -21,10 +21,10 @@ def write_suite(comparison: Comparison, folder: Path, say: Callable[[str], None]
     """Tables, fair play and figures from the runs that are finished."""
     suite, results = comparison.suite, gather(comparison)
     pairs = ALL_PAIRS if suite.matrices else suite.columns
-    found = differences(suite, results, pairs)
-    write_text(folder / "table.md", _markdown(comparison, results, found))
-    write_text(folder / "table.tex", _latex(suite, results, found))
-    write_text(folder / "table.csv", suite_tables.long_csv(suite, results, pairs, found))
+    by_row = differences(suite, results, pairs)
+    write_text(folder / "table.md", _markdown(comparison, results, by_row))
+    write_text(folder / "table.tex", _latex(suite, results, by_row))
+    write_text(folder / "table.csv", suite_tables.long_csv(suite, results, pairs, by_row))
     write_text(folder / "runs.csv", suite_tables.runs_csv(results))
     _draw(comparison, results, folder / "figures", say)
     return folder
@@ -47,7 +47,7 @@ def _draw(comparison: Comparison, results: list[RowResult], folder: Path, say: C
                 say(f"t-SNE left out: {error}")
 
 
-def _markdown(comparison: Comparison, results: list[RowResult], found: Differences) -> str:
+def _markdown(comparison: Comparison, results: list[RowResult], by_row: Differences) -> str:
     suite = comparison.suite
     matrix = results[0].matrices[0]
     parts = [
@@ -63,9 +63,9 @@ def _markdown(comparison: Comparison, results: list[RowResult], found: Differenc
         parts.append(f"Not finished: {', '.join(open_rows)}.")
     if suite.matrices:
         parts += ["## Every pair", *(table.markdown() for table in suite_tables.matrices(results))]
-    if (compared := suite_tables.compared(suite, found)) is not None:
+    if (compared := suite_tables.compared(suite, by_row)) is not None:
         reference = suite.rows[suite.reference] if isinstance(suite.reference, str) else "PrunNet on the same backbone"
-        parts += [f"## Difference to {reference}, in points", _covers(found), compared.markdown()]
+        parts += [f"## Difference to {reference}, in points", _covers(by_row), compared.markdown()]
     if (paper := suite_tables.published(suite)) is not None:
         parts += ["## The paper's numbers", "Mean mAP (%) on GLDv2-test, RParis and ROxford.", paper.markdown()]
         if suite.matrices:
@@ -76,16 +76,16 @@ def _markdown(comparison: Comparison, results: list[RowResult], found: Differenc
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _covers(found: Differences) -> str:
-    known = any(difference.interval for difference in found.values())
+def _covers(by_row: Differences) -> str:
+    known = any(difference.interval for difference in by_row.values())
     return COVERS if known else "No intervals, since these runs did not write down their values per query."
 
 
-def _latex(suite: Suite, results: list[RowResult], found: Differences) -> str:
+def _latex(suite: Suite, results: list[RowResult], by_row: Differences) -> str:
     parts = [f"% {suite.title}", suite_tables.measured(suite, results).latex()]
     if suite.matrices:
         parts += [table.latex() for table in suite_tables.matrices(results)]
-    if (compared := suite_tables.compared(suite, found)) is not None:
+    if (compared := suite_tables.compared(suite, by_row)) is not None:
         parts += ["% differences to the reference", compared.latex()]
     if (paper := suite_tables.published(suite)) is not None:
         parts += ["% the paper's numbers", paper.latex()]

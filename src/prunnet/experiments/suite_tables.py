@@ -124,8 +124,12 @@ def long_csv(suite: Suite, results: Sequence[RowResult], pairs: Sequence[Pair], 
             if not (values := result.values(pair)):
                 continue
             spread = stdev(values) if len(values) > 1 else ""
-            found = differences.get((result.name, pair))
-            compared = [""] * 4 if found is None else [found.value, *(found.interval or ("", "")), found.seeds_above]
+            difference = differences.get((result.name, pair))
+            compared = (
+                [""] * 4
+                if difference is None
+                else [difference.value, *(difference.interval or ("", "")), difference.seeds_above]
+            )
             paper = suite.paper.get(result.name, {}).get(pair, "")
             line = [result.name, result.label, result.rate, len(values), *pair, mean(values), spread, paper]
             lines.append([*line, *compared])
@@ -173,14 +177,14 @@ def _number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2f}"
 
 
-def _difference(found: Difference | None) -> str:
-    if found is None:
+def _difference(difference: Difference | None) -> str:
+    if difference is None:
         return NOTHING
-    text = f"{found.value:+.2f}"
-    if found.interval is not None:
-        text += f" [{found.interval[0]:+.2f}, {found.interval[1]:+.2f}]"
-    if len(found.per_seed) > 1:
-        text += f" {found.seeds_above}/{len(found.per_seed)}"
+    text = f"{difference.value:+.2f}"
+    if difference.interval is not None:
+        text += f" [{difference.interval[0]:+.2f}, {difference.interval[1]:+.2f}]"
+    if len(difference.per_seed) > 1:
+        text += f" {difference.seeds_above}/{len(difference.per_seed)}"
     return text.replace("-", "−")
 
 

@@ -49,8 +49,8 @@ class Members(nn.Module, Family):
     @property
     def capacities(self) -> tuple[float, ...]:
         """Every capacity below 1 that there is."""
-        found = {*self.by_capacity, *(self.base.capacities if self.base is not None else ())} - {1.0}
-        return tuple(sorted(found, reverse=True))
+        below = {*self.by_capacity, *(self.base.capacities if self.base is not None else ())} - {1.0}
+        return tuple(sorted(below, reverse=True))
 
     def available(self, capacities: Iterable[float]) -> tuple[float, ...]:
         own = self.by_capacity

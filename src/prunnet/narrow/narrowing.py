@@ -31,9 +31,9 @@ def narrow(network: Subnetwork, capacity: float) -> tuple[Subnetwork, Slices]:
     """The network of width √`capacity`, with copies of the leading channels of `network`, and where they come from."""
     width = math.sqrt(check_capacity(capacity))
     backbone, slices = narrow_backbone(network.backbone, width)
-    found = {f"backbone.{name}": index for name, index in slices.items()}
+    taken = {f"backbone.{name}": index for name, index in slices.items()}
     head = EmbeddingHead(_feature_count(backbone, network), network.head.embedding_dim)
-    found["head.linear.weight"] = (_ALL, slice(head.linear.in_features))
+    taken["head.linear.weight"] = (_ALL, slice(head.linear.in_features))
     member = Subnetwork(
         backbone,
         head.to(next(backbone.parameters())),
@@ -43,7 +43,7 @@ def narrow(network: Subnetwork, capacity: float) -> tuple[Subnetwork, Slices]:
         adapted=True,  # it is trained with statistics of its own
     )
     wide = network.state_dict()
-    slices = {name: found.get(name, (_ALL,)) for name in member.state_dict()}
+    slices = {name: taken.get(name, (_ALL,)) for name in member.state_dict()}
     member.load_state_dict(
         {name: wide[name][index] if wide[name].ndim else wide[name] for name, index in slices.items()}
     )
@@ -120,15 +120,15 @@ class _Sizes:
 
 def _attention_slices(backbone: nn.Module, sizes: _Sizes) -> dict[str, tuple[Index | None, Index | None]]:
     """Outputs of `qkv` and inputs of `proj`: every head keeps its leading channels."""
-    found: dict[str, tuple[Index | None, Index | None]] = {}
+    slices: dict[str, tuple[Index | None, Index | None]] = {}
     for name, layer in backbone.named_modules():
         if is_attention(layer):
             attention: Any = layer
             kept = sizes(attention.attn_dim) // attention.num_heads
             channels = torch.arange(3 * attention.attn_dim).view(3, attention.num_heads, attention.head_dim)
-            found[f"{name}.qkv"] = (channels[..., :kept].flatten(), None)
-            found[f"{name}.proj"] = (None, channels[0, :, :kept].flatten())
-    return found
+            slices[f"{name}.qkv"] = (channels[..., :kept].flatten(), None)
+            slices[f"{name}.proj"] = (None, channels[0, :, :kept].flatten())
+    return slices
 
 
 def _tell(layer: nn.Module) -> None:

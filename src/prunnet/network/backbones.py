@@ -84,29 +84,29 @@ def prunable_parameters(backbone: nn.Module, prunable: Prunable | None = None) -
     if isinstance(prunable, str):
         prunable = (prunable,)
     if prunable is None:
-        chosen = set(candidates)
+        admitted = set(candidates)
     elif callable(prunable):
-        chosen = {name for name in candidates if prunable(*layer_of[name])}
+        admitted = {name for name in candidates if prunable(*layer_of[name])}
     else:
-        chosen = set()
+        admitted = set()
         for pattern in prunable:
             matches = {n for n in candidates if fnmatchcase(n, pattern) or fnmatchcase(layer_of[n][0], pattern)}
             if not matches:
                 layers = [layer_name for layer_name, _ in layer_of.values()]
                 near = get_close_matches(pattern, layers, n=1) or layers[:1]
                 raise ModuleError(f"prunable names {pattern!r}, which is no prunable layer; the nearest is {near[0]!r}")
-            chosen |= matches
-    if not chosen:
+            admitted |= matches
+    if not admitted:
         raise ModuleError(
             f"prunable admits none of the {len(candidates)} prunable layers, such as {next(iter(candidates))!r}"
         )
-    for layer_name, layer in (layer_of[name] for name in candidates if name in chosen):
+    for layer_name, layer in (layer_of[name] for name in candidates if name in admitted):
         if "StdConv2d" in type(layer).__name__:  # timm's StdConv2d, ScaledStdConv2d and their Same variants
             raise ModuleError(
                 f"{layer_name} is a {type(layer).__name__}, which standardises its weights at every call: a pruned "
                 "connection would not stay zero; narrow prunable= to other layers, or take another backbone"
             )
-    return {name: weight for name, weight in candidates.items() if name in chosen}
+    return {name: weight for name, weight in candidates.items() if name in admitted}
 
 
 def _weight_names(layer: nn.Module) -> Iterable[str]:

@@ -118,8 +118,8 @@ def adapt_batchnorm(
             )
         targets = {network.capacity: _fresh_buffers(network)}
     else:
-        chosen = (1.0, *network.capacities) if capacities is None else capacities
-        targets = {capacity: _fresh_buffers(network) for capacity in check_capacities(chosen)}
+        wanted = (1.0, *network.capacities) if capacities is None else capacities
+        targets = {capacity: _fresh_buffers(network) for capacity in check_capacities(wanted)}
     if not targets:
         raise CapacityError("capacities is empty; name the capacities to adapt")
 

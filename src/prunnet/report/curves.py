@@ -55,11 +55,11 @@ def capacity_charts(summary: RunSummary) -> str:
 
 def _apart(values: Sequence[float], factor: float = 1.18) -> list[float]:
     """Those of the rising `values` that leave room for their text on a logarithmic axis; the last is always there."""
-    chosen = [values[-1]]
+    shown = [values[-1]]
     for value in reversed(values[:-1]):
-        if value * factor < chosen[0]:
-            chosen.insert(0, value)
-    return chosen
+        if value * factor < shown[0]:
+            shown.insert(0, value)
+    return shown
 
 
 def training_charts(records: Sequence[dict[str, Any]]) -> str:

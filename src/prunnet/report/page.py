@@ -73,13 +73,13 @@ def _unseen(summary: RunSummary) -> bool:
 
 
 def _searches_text(summary: RunSummary) -> str:
-    chosen = f"Queries evenly spaced over the {len(summary.data.query):,}, not chosen."
+    which = f"Queries evenly spaced over the {len(summary.data.query):,}, not chosen."
     if all(len(search.found) < 2 for search in summary.searches):
         return (
-            f"{chosen} The first five answers of the dense network, in its own gallery. ✓ is the same class, ✗ another."
+            f"{which} The first five answers of the dense network, in its own gallery. ✓ is the same class, ✗ another."
         )
     return (
-        f"{chosen} Above the first five answers of the "
+        f"{which} Above the first five answers of the "
         f"dense network, below those of the {format_capacity(summary.small)} one, both in the gallery that the dense "
         "network indexed. ✓ is the same class, ✗ another."
     )

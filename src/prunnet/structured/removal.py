@@ -81,9 +81,9 @@ def _check_equal(removed: Subnetwork, masked: Subnetwork) -> None:
     name = type(removed.backbone).__name__
     try:
         with evaluating(removed), evaluating(masked):
-            found, expected = removed.backbone(images), masked.backbone(images)
+            features, expected = removed.backbone(images), masked.backbone(images)
     except RuntimeError as error:
         raise ModuleError(f"{name} does not run without its dropped channels: {str(error).splitlines()[0]}") from error
     tolerance = 1e-5 * max(1.0, float(expected.abs().max()))
-    if found.shape != expected.shape or not float((found - expected).abs().max()) <= tolerance:
+    if features.shape != expected.shape or not float((features - expected).abs().max()) <= tolerance:
         raise ModuleError(f"{name} without its dropped channels differs from the masked one; prune it unstructured")
