@@ -9,7 +9,7 @@ from tests.experiments.test_suite_tables import made_up
 from prunnet.costs import cost
 from prunnet.data import load_data
 from prunnet.experiments import SUITES, figures
-from prunnet.experiments.figures import CLASSES, few_classes
+from prunnet.experiments.figures import SHOWN_CLASSES, few_classes
 from prunnet.experiments.jobs import saved_capacities
 from prunnet.narrow import Members
 from prunnet.network import PrunableNetwork
@@ -67,5 +67,5 @@ def test_smoothing_keeps_length_and_range(values: list[float]) -> None:
 def test_a_few_classes_of_many() -> None:
     gallery = load_data("glyphs", classes=60, images_per_class=4, size=8).gallery
     few = few_classes(gallery)
-    assert few.classes == CLASSES and set(few.labels) == set(range(CLASSES)) and len(few) == CLASSES * 3
+    assert few.classes == SHOWN_CLASSES and set(few.labels) == set(range(SHOWN_CLASSES)) and len(few) == SHOWN_CLASSES * 3
     assert few.label_names[0] == gallery.label_names[0] and few.label_names[-1] == gallery.label_names[-1]
