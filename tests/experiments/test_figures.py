@@ -67,5 +67,6 @@ def test_smoothing_keeps_length_and_range(values: list[float]) -> None:
 def test_a_few_classes_of_many() -> None:
     gallery = load_data("glyphs", classes=60, images_per_class=4, size=8).gallery
     few = few_classes(gallery)
-    assert few.classes == SHOWN_CLASSES and set(few.labels) == set(range(SHOWN_CLASSES)) and len(few) == SHOWN_CLASSES * 3
+    assert few.classes == SHOWN_CLASSES and set(few.labels) == set(range(SHOWN_CLASSES))
+    assert len(few) == SHOWN_CLASSES * 3
     assert few.label_names[0] == gallery.label_names[0] and few.label_names[-1] == gallery.label_names[-1]
