@@ -9,7 +9,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
-from prunnet.cli.main import app
+from prunnet.cli.command import app
 from prunnet.errors import PrunNetError
 from prunnet.network import create_backbone
 from prunnet.runs.presets import PRESETS
