@@ -1,9 +1,11 @@
 """The shape of the package: what importing costs, who may import whom, and what is public."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 
@@ -144,3 +146,11 @@ def test_no_package_hides_a_module_of_its_own_behind_another_name() -> None:
             if name in modules and origin != f"{package}.{name}"
         ]
     assert hidden == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (SOURCE.parent.parent / "docs" / "reference.md").read_text()
+    listed = re.findall(r"^::: prunnet\.(.+)$", page, flags=re.MULTILINE)
+    assert prunnet._EXPORTS.keys() <= set(listed)
+    for name in listed:
+        attrgetter(name)(prunnet)
