@@ -75,3 +75,22 @@ def test_links_lead_somewhere() -> None:
     for page in (README, *(ROOT / "docs").glob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_documents_use_the_words_of_the_glossary() -> None:
+    glossary = ROOT / "docs" / "glossary.md"
+    _, _, unused = glossary.read_text().partition("## Words that are not used")
+    words = [" ".join(word.split()) for word in unused.partition(":")[2].strip(". \n").split(",")]
+    assert len(words) > 5
+    for page in (README, ROOT / "CHANGELOG.md", *(set((ROOT / "docs").rglob("*.md")) - {glossary})):
+        text = " ".join(page.read_text().lower().split())
+        assert [word for word in words if word in text] == [], page.name
+
+
+def test_the_paths_of_the_architecture_are_those_that_calls_take() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    done = subprocess.run([sys.executable, ROOT / "benchmarks" / "paths.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *paths, counts = done.stdout.strip().split("\n\n")
+    assert len(paths) == 3 and all(f"```text\n{path}\n```" in page for path in paths), done.stdout
+    assert re.findall(r": (\d+)", counts) == re.findall(r"(\d+)\s+files\.", page)
