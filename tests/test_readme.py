@@ -12,6 +12,7 @@ from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(language: str) -> list[str]:
@@ -72,7 +73,7 @@ def test_the_figures_of_the_demo_are_those_it_printed() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for page in (README, *(ROOT / "docs").glob("*.md")):
+    for page in PAGES:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
@@ -94,3 +95,15 @@ def test_the_paths_of_the_architecture_are_those_that_calls_take() -> None:
     *paths, counts = done.stdout.strip().split("\n\n")
     assert len(paths) == 3 and all(f"```text\n{path}\n```" in page for path in paths), done.stdout
     assert re.findall(r": (\d+)", counts) == re.findall(r"(\d+)\s+files\.", page)
+
+
+def prose(page: Path) -> str:
+    """A page without tables, code and the addresses of its links."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^(\||    ).*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\]\([^)\s]+\)", "]", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_are_short(page: Path) -> None:
+    assert [line for line in prose(page).splitlines() if len(line) > 120] == []
