@@ -10,7 +10,7 @@ HOW    := make PYTHON=/path/to/python $(MAKECMDGOALS)
 BENCHMARKS := $(wildcard benchmarks/[a-z]*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test lint types bench docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -31,8 +31,12 @@ types: $(READY)  ## mypy, strict, on src
 bench: $(READY)  ## the benchmarks of speed and size; each prints its figures last, as `name: number`
 	@set -e; for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file; done
 
-clean:  ## remove the virtual environment, caches and demo output
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo
+docs: $(READY)  ## the documentation with the API reference, as pages in site/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+clean:  ## remove the virtual environment, caches, pages and demo output
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

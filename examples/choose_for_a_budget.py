@@ -3,7 +3,6 @@
 from _family import family, run_folder, training_batches
 
 import prunnet
-from prunnet.storage.subnetwork_folder import save_subnetwork
 
 DEVICES = {
     "laptop": {"max_bytes": "400kB"},
@@ -16,7 +15,7 @@ run = run_folder(__doc__)
 net, data = family(run)
 
 capacities = {device: prunnet.capacity_for(net, **budget) for device, budget in DEVICES.items()}
-prunnet.adapt_batchnorm(net, training_batches(net, data), capacities=capacities.values())
+net.adapt(training_batches(net, data), capacities.values())
 matrix = prunnet.evaluate(net, data, capacities=sorted({1.0, *capacities.values()}, reverse=True))
 
 dense = matrix.at(1.0, 1.0)
@@ -27,4 +26,4 @@ for device, capacity in capacities.items():
         f"{device:>7}: {capacity:6.1%} of the connections, {cost.bytes:>7,} bytes, {cost.macs:>9,} MACs, "
         f"{matrix.metric} {100 * reached:.1f} in the dense gallery, {reached / dense:.0%} of dense"
     )
-    save_subnetwork(net.subnetwork(capacity), run / "examples" / device)
+    net.subnetwork(capacity).save(run / "examples" / device)

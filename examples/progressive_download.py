@@ -8,7 +8,6 @@ from urllib.request import Request, urlopen
 from _family import family, run_folder, training_batches
 
 import prunnet
-from prunnet.storage.prun import prefix_bytes
 
 
 class Ranges(SimpleHTTPRequestHandler):
@@ -41,15 +40,15 @@ server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Ranges, directory=folder)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 url = f"http://127.0.0.1:{server.server_port}/family.prun"
 
-# `prunnet.unpack(url, capacity=0.1)` is enough to run it. To keep what was fetched, and to upgrade it:
+# `prunnet.load(url, capacity=0.1)` is enough to run it. To keep what was fetched, and to upgrade it:
 device = folder / "device.prun"
-device.write_bytes(fetch(url, 0, prefix_bytes(url, 0.1)))
+device.write_bytes(fetch(url, 0, prunnet.storage.prun.prefix_bytes(url, 0.1)))
 print(f"10 %: {device.stat().st_size:,} bytes")
 
-wanted = prefix_bytes(device, 0.4)  # the prefix knows where the next sizes end
+wanted = prunnet.storage.prun.prefix_bytes(device, 0.4)  # the prefix knows where the next sizes end
 with device.open("ab") as file:
     print(f"40 %: {file.write(fetch(url, device.stat().st_size, wanted)):,} bytes more")
 server.shutdown()
 
 for capacity in (0.1, 0.4):
-    print(prunnet.unpack(device, capacity=capacity).extra_repr())
+    print(prunnet.load(device, capacity=capacity).extra_repr())

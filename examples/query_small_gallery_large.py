@@ -5,20 +5,18 @@ import sys
 import numpy as np
 from _family import family, run_folder, training_batches
 
-import prunnet
-
 run = run_folder(__doc__)
 net, data = family(run)
 index = run / "examples" / "gallery.npz"
 
 # The server, once. Any vector database will do in place of the file; keep the family beside the vectors.
-gallery = net.subnetwork(1.0).encode([data.gallery.image(i) for i in range(len(data.gallery))])
+gallery = net.encode([data.gallery.image(i) for i in range(len(data.gallery))])
 names = [data.gallery.label_names[label] for label in data.gallery.labels]
 np.savez(index, vectors=np.asarray(gallery), family=gallery.family_id, names=names)
 
 # The phone: a size that was never trained, with batch-norm statistics of its own.
 phone = net.subnetwork(0.13)
-prunnet.adapt_batchnorm(phone, training_batches(net, data))
+phone.adapt(training_batches(net, data))
 
 stored = np.load(index)
 if stored["family"] != phone.family_id:
@@ -28,7 +26,7 @@ queries = np.asarray(phone.encode([data.query.image(int(i)) for i in asked]))
 similarity = queries @ stored["vectors"].T  # both are L2-normalised, so this is the cosine
 top5 = np.argsort(-similarity, axis=1)[:, :5]
 
-for i, found in zip(asked, top5, strict=True):
+for i, nearest in zip(asked, top5, strict=True):
     name = data.query.label_names[data.query.labels[i]]
-    marks = " ".join("✓" if stored["names"][j] == name else "✗" for j in found)
+    marks = " ".join("✓" if stored["names"][j] == name else "✗" for j in nearest)
     print(f"{marks}  {name}")

@@ -15,7 +15,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("folder")
 parser.add_argument("--out", type=Path, default=Path("runs/folder"))
 parser.add_argument("--backbone", default="resnet18", help="name of a timm model")
-parser.add_argument("--weights", help="safetensors file to start from; with few images always")
+parser.add_argument("--pretrained", action="store_true", help="start from timm's weights; with few images always")
 parser.add_argument("--size", type=int, default=224, help="pixels")
 parser.add_argument("--epochs", type=int, default=30)
 parser.add_argument("--batch-size", type=int, default=64)
@@ -32,12 +32,12 @@ run = prunnet.train(
     options.backbone,
     options.folder,
     out=options.out,
-    resume=(options.out / "config.yaml").exists(),  # call it again after an interruption
-    weights=options.weights,
+    resume=prunnet.Run(options.out).exists,  # call it again after an interruption
+    pretrained=options.pretrained,
     input_size=(3, options.size, options.size),
     epochs=options.epochs,
     batch_size=options.batch_size,
-    lr=0.01 if options.weights else 0.1,
+    lr=0.01 if options.pretrained else 0.1,
 )
 print(run.matrix)
 check = run.matrix.check()

@@ -45,7 +45,7 @@ run = prunnet.train(net, data, out=options.out, epochs=options.epochs, lr=0.2, c
 print(run.matrix)
 
 # No name leads back to a class of yours, so loading takes an instance of it.
-again = prunnet.load(options.out / "model", backbone=Backbone())
+again = prunnet.load(options.out, backbone=Backbone())
 small = again.subnetwork(0.2)
 assert list(small.backbone.state_dict()) == list(Backbone().state_dict())  # your own parameter names
 with torch.no_grad():

@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from prunnet import CompatibilityMatrix
+from prunnet.demo import SETTINGS
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(language: str) -> list[str]:
@@ -62,16 +66,75 @@ def test_the_table_of_info_is_what_it_prints(folder: Path) -> None:
     assert [line.rstrip() for line in printed.splitlines()] == [line.rstrip() for line in shown.splitlines()]
 
 
-def test_the_figures_of_the_demo_are_those_it_printed() -> None:
-    printed = (ROOT / "docs" / "demo.md").read_text()
-    dense = re.search(r"queries by +100 %, gallery by 100 %: mAP ([\d.]+)", printed)
-    small = re.findall(r"([\d.]+) mAP in the dense gallery, ([\d.]+) % of what", printed)
-    rows = re.findall(r"^\|.* \| ([\d.]+) \| ([\d.]+) % \|", README.read_text(), flags=re.MULTILINE)
-    assert dense is not None and rows == [(dense[1], "100"), *small]
-    assert float(small[0][1]) >= 95 and float(small[1][1]) >= 85  # what was promised of 20 % and of 13 %
+MATRIX = CompatibilityMatrix.from_json(ROOT / "docs" / "results" / "demo" / "matrix.json")
+DEMO = (ROOT / "docs" / "demo.md").read_text()
+
+
+def in_dense_gallery(capacity: float) -> tuple[str, str]:
+    """What the demo's subnetwork reaches in the dense gallery, and the share of the dense figure that this is."""
+    reached = 100 * MATRIX.at(capacity, 1.0)
+    return f"{reached:.1f}", f"{reached / MATRIX.at(1.0, 1.0):.1f}"
+
+
+def test_the_recorded_matrix_is_of_the_demo() -> None:
+    assert [model.capacity for model in MATRIX.models] == list(SETTINGS["evaluate_capacities"])
+    assert float(in_dense_gallery(0.2)[1]) >= 95 and float(in_dense_gallery(0.13)[1]) >= 85  # as promised
+
+
+def test_the_readme_has_the_figures_of_the_recorded_matrix() -> None:
+    rows = re.findall(r"^\| (\d+) %.* \| ([\d.]+) \| ([\d.]+) % \|", README.read_text(), flags=re.MULTILINE)
+    (dense, share, whole), *small = rows
+    assert (dense, share, whole) == ("100", in_dense_gallery(1.0)[0], "100")
+    assert [int(capacity) for capacity, *_ in small] == [20, 13]
+    assert all((reached, share) == in_dense_gallery(int(capacity) / 100) for capacity, reached, share in small)
+
+
+def test_the_page_of_the_demo_has_the_recorded_matrix() -> None:
+    rows = re.findall(r"^│ +(\d+) % │ (.*) │$", DEMO, flags=re.MULTILINE)
+    shown = {int(capacity) / 100: [cell.strip() for cell in cells.split("│")] for capacity, cells in rows}
+    assert shown == {
+        model.capacity: [f"{100 * value:.2f}" for value in row]
+        for model, row in zip(MATRIX.models, MATRIX.values, strict=True)
+    }
+    said = re.findall(r"([\d.]+) mAP in the dense gallery, ([\d.]+) % of what", DEMO)
+    assert said == [in_dense_gallery(0.2), in_dense_gallery(0.13)]
+    assert re.findall(r"reaches \*\*([\d.]+) %\*\*", DEMO) == [share for _, share in said]
+    searched = re.findall(r"queries by +(\d+) %, gallery by 100 %: mAP ([\d.]+)", DEMO)
+    assert searched == [("100", in_dense_gallery(1.0)[0]), ("13", in_dense_gallery(0.13)[0])]
 
 
 def test_links_lead_somewhere() -> None:
-    for page in (README, *(ROOT / "docs").glob("*.md")):
+    for page in PAGES:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_documents_use_the_words_of_the_glossary() -> None:
+    glossary = ROOT / "docs" / "glossary.md"
+    _, _, unused = glossary.read_text().partition("## Words that are not used")
+    words = [" ".join(word.split()) for word in unused.partition(":")[2].strip(". \n").split(",")]
+    assert len(words) > 5
+    for page in (README, ROOT / "CHANGELOG.md", *(set((ROOT / "docs").rglob("*.md")) - {glossary})):
+        text = " ".join(page.read_text().lower().split())
+        assert [word for word in words if word in text] == [], page.name
+
+
+def test_the_paths_of_the_architecture_are_those_that_calls_take() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    done = subprocess.run([sys.executable, ROOT / "benchmarks" / "paths.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *paths, counts = done.stdout.strip().split("\n\n")
+    assert len(paths) == 3 and all(f"```text\n{path}\n```" in page for path in paths), done.stdout
+    assert re.findall(r": (\d+)", counts) == re.findall(r"(\d+)\s+files\.", page)
+
+
+def prose(page: Path) -> str:
+    """A page without tables, code and the addresses of its links."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^(\||    ).*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\]\([^)\s]+\)", "]", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_are_short(page: Path) -> None:
+    assert [line for line in prose(page).splitlines() if len(line) > 120] == []

@@ -9,7 +9,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
-from prunnet.cli.main import app
+from prunnet.cli.command import app
 from prunnet.errors import PrunNetError
 from prunnet.network import create_backbone
 from prunnet.runs.presets import PRESETS
@@ -125,7 +125,7 @@ def test_the_plan_of_every_training(command: str, tmp_path: Path, monkeypatch) -
 def test_every_data_set_of_the_paper_has_a_place_and_a_command() -> None:
     for name in PAPER:
         assert f"    DATA/{name}/  " in PAGE
-        assert any(f"--root DATA/{name} " in command for command in commands())
+        assert any(f"--root DATA/{name} " in f"{command} " for command in commands())
 
 
 def test_presets_and_settings_named_in_tables_exist() -> None:

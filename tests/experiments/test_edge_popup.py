@@ -8,7 +8,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from prunnet.cli.main import app
+from prunnet.cli.command import app
 from prunnet.data import load_data
 from prunnet.experiments.edge_popup import (
     STRATEGIES,

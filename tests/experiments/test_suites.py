@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from prunnet.experiments import ROWS, SUITES, paper
+from prunnet.experiments import ROWS, SUITES
 from prunnet.experiments.suites import SMALL_BACKBONES
 from prunnet.network import create_backbone
 from prunnet.runs import PRESETS, resolve
@@ -32,17 +32,6 @@ def test_rows_with_the_same_settings_are_one_row() -> None:
     named = {name: row for name, row in ROWS.items() if not name.startswith(("independent-", "sfsc-"))}
     settings = [(row.old, *sorted((key, repr(value)) for key, value in row.settings.items())) for row in named.values()]
     assert len(set(settings)) == len(settings)
-
-
-def test_the_papers_numbers_are_those_it_discusses() -> None:
-    found = {name: (cells[1.0, 1.0], cells[0.2, 0.2], cells.get((0.2, 1.0))) for name, cells in paper.TABLE1.items()}
-    assert found["prunnet-paper"] == (46.29, 45.63, 45.61)
-    assert found["sfsc"] == (44.47, 41.43, 43.00)
-    assert found["independent"] == (45.41, 41.77, None)
-    assert found["joint"] == (43.94, 41.86, 42.58)
-    assert found["bct-s-prunnet"] == (43.70, 43.57, 43.59)
-    assert paper.NEW_CAPACITY["prunnet-paper"][0.1, 1.0] == 44.67
-    assert paper.STRUCTURED["structured"][0.2, 0.2] == 41.58
 
 
 @pytest.mark.parametrize("name", SMALL_BACKBONES)

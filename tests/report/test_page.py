@@ -10,7 +10,7 @@ import pytest
 import typer
 from tests.report.conftest import TINY
 
-from prunnet.cli.main import app
+from prunnet.cli.command import app
 from prunnet.cli.report import report as command
 from prunnet.data import ImageSet, RetrievalData, load_data
 from prunnet.errors import PrunNetError

@@ -1,5 +1,5 @@
 """`prunnet`: thin commands that parse, call and print. Heavy imports happen inside the commands."""
 
-from prunnet.cli.main import main
+from prunnet.cli.command import main
 
 __all__ = ["main"]

@@ -10,7 +10,10 @@ app = typer.Typer(help="Look at data sets, and check your own.", no_args_is_help
 
 @app.command("list")
 def list_datasets() -> None:
-    """Show every known data set, the files it needs and where to get them."""
+    """Show every known data set, the files it needs and where to get them.
+
+    Examples:  prunnet data list
+    """
     from rich.console import Console
     from rich.table import Column, Table
 
@@ -37,6 +40,8 @@ def check_data(
     """Read every image once and report what would spoil training or evaluation.
 
     Ends with 0 if all is well or there are warnings only, 1 on errors, 2 if the data cannot be loaded at all.
+
+    Examples:  prunnet data check photos/   ·   prunnet data check veri776 --root VeRi
     """
     from rich.console import Console
     from rich.markup import escape
