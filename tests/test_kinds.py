@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import prunnet
-from prunnet.cli.main import app
+from prunnet.cli.command import app
 from prunnet.errors import CapacityError, PrunNetError
 
 TINY: dict[str, Any] = {
