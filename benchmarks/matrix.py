@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from prunnet.data.answers import LabelAnswers
 from prunnet.evaluation.metrics import Metric, score_arranged
 from prunnet.evaluation.relevance import LabelRelevance
 
@@ -54,7 +55,7 @@ def measure(answers: tuple[int, int], noise: float, capacities: int) -> tuple[fl
     query = [embeddings(asked, noise, seed) for seed in range(1, capacities + 1)]
     gallery = [embeddings(found, noise, seed) for seed in range(11, capacities + 11)]
     scratch = torch.zeros(1000, GALLERY)
-    relevance, metric = LabelRelevance(asked, found), [Metric.parse("mAP")]
+    relevance, metric = LabelRelevance(LabelAnswers(asked, found)), [Metric.parse("mAP")]
     plain, warm, scored, scores, peaks = [], [], [], [], []
     for column in gallery:
         start = time.perf_counter()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prunnet.data.images import UNLABELLED, ImageSet
+from prunnet.data.images import ImageSet
 from prunnet.errors import DataError
 
 METRICS = ("mAP", "mAP@100", "Recall@1", "revisited")
@@ -12,20 +12,18 @@ METRICS = ("mAP", "mAP@100", "Recall@1", "revisited")
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a data set's publication scores a ranking.
+    """How a data set's publication scores a ranking; `prunnet.data.answers` reads it.
 
     `same_set`: query and gallery are one set, and no image is an answer to itself.
     `camera_junk`: gallery images of the query's identity from the query's own camera are ignored.
     `ground_truth`: one dict per query where labels do not tell the answers; lists of gallery indices under `easy`,
     `hard` and `junk` (revisited Oxford and Paris) or under `positives` (GLDv2).
-    `distractor_label`: gallery images under it answer no query and still count as wrong answers.
     """
 
     metric: str = "mAP"
     same_set: bool = False
     camera_junk: bool = False
     ground_truth: list[dict[str, list[int]]] | None = None
-    distractor_label: int = UNLABELLED
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:

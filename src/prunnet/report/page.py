@@ -90,7 +90,7 @@ def _search(search: ExampleSearch) -> str:
     rows = (
         f'<div class="found"><span>{"dense" if capacity == 1.0 else format_capacity(capacity)}</span>'
         f"{''.join(map(_hit, answers))}</div>"
-        for capacity, answers in search.found.items()
+        for capacity, answers in search.answers.items()
     )
     name = escape(search.name)
     asked = f'<div class="asked"><img src="{search.picture}" alt="query: {name}">{name}</div>'
