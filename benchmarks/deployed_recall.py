@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import prunnet
-from prunnet.data import RetrievalData, eval_transform, make_loader, shuffled_loader
+from prunnet.data import RetrievalData, make_loader, shuffled_loader
 from prunnet.demo import demo_settings
 from prunnet.deploy import prune
 from prunnet.deploy.export import export
@@ -38,7 +38,7 @@ def trained(folder: Path, settings: dict) -> tuple[PrunableNetwork, RetrievalDat
 
 @torch.no_grad()
 def vectors(model: Callable[[torch.Tensor], torch.Tensor], images, preprocessing) -> torch.Tensor:
-    return torch.cat([model(batch.images) for batch in make_loader(images, eval_transform(preprocessing))])
+    return torch.cat([model(batch.images) for batch in make_loader(images, preprocessing.transform())])
 
 
 def measure(net: PrunableNetwork, data: RetrievalData, models: dict[str, Callable]) -> dict[str, float]:

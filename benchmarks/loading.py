@@ -7,26 +7,18 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 
+import prunnet
 from prunnet.data import ImageSet, ShuffledSampler, make_loader, train_transform
 from prunnet.data.images import FilePixels
 
 IMAGES, BATCH, SIDE, ROUNDS = 256, 32, 256, 15
-
-
-@dataclass(frozen=True)
-class Preprocessing:
-    input_size: tuple[int, int, int] = (3, 224, 224)
-    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
-    std: tuple[float, ...] = (0.229, 0.224, 0.225)
-    interpolation: str = "bilinear"
-    crop_pct: float = 0.875
+PREPROCESSING = prunnet.Preprocessing((3, 224, 224), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), crop_pct=0.875)
 
 
 def photographs(folder: Path) -> ImageSet:
@@ -47,7 +39,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def main() -> None:
     torch.set_num_threads(1)
-    transform = train_transform(Preprocessing())
+    transform = train_transform(PREPROCESSING)
     with tempfile.TemporaryDirectory() as folder:
         images = photographs(Path(folder))
         paths = [Path(folder) / name for name in images.ids]

@@ -14,7 +14,7 @@ from prunnet.data.loading import Batch, ImageDataset, Loader, collate, make_load
 from prunnet.data.registry import DATASETS, load_data
 from prunnet.data.retrieval import Protocol, RetrievalData
 from prunnet.data.samplers import ClassBalancedSampler, EpochSampler, ShuffledSampler
-from prunnet.data.transforms import eval_transform, train_transform
+from prunnet.data.transforms import train_transform
 
 __all__ = [
     "DATASETS",
@@ -32,7 +32,6 @@ __all__ = [
     "ShuffledSampler",
     "check",
     "collate",
-    "eval_transform",
     "load_data",
     "make_loader",
     "shuffled_loader",

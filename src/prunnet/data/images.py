@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from prunnet._pictures import to_pixels
 from prunnet.errors import DataError, UnreadableImageError
 
 Box = tuple[float, float, float, float]
@@ -39,7 +40,8 @@ class FilePixels:
         path, box = self.paths[index], self.boxes[index] if self.boxes else None
         try:
             with Image.open(path) as image:
-                cropped = image.crop(clip_box(box, image.size)) if box else image
+                pixels = to_pixels(image)
+                cropped = pixels.crop(clip_box(box, pixels.size)) if box else pixels
                 return cropped.convert("RGB")
         except FileNotFoundError:
             raise UnreadableImageError(f"{path}: no such image") from None

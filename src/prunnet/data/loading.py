@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from prunnet.data.images import ImageSet
 from prunnet.data.retrieval import RetrievalData
 from prunnet.data.samplers import EpochSampler, ShuffledSampler
-from prunnet.data.transforms import Preprocessing, Transform, eval_transform
+from prunnet.data.transforms import Preprocessing, Transform
 from prunnet.errors import DataError, UnreadableImageError
 
 OnError = Literal["raise", "skip"]
@@ -157,4 +157,4 @@ def shuffled_loader(
     Batches of one class vary less than the data do, and statistics are averaged over batches.
     """
     sampler = ShuffledSampler(len(image_set), batch_size, drop_last=False)
-    return make_loader(image_set, eval_transform(preprocessing), sampler=sampler, workers=workers, on_error=on_error)
+    return make_loader(image_set, preprocessing.transform(), sampler=sampler, workers=workers, on_error=on_error)

@@ -1,13 +1,13 @@
-"""Transforms by the backbone's own data config, through timm."""
+"""Augmentation for training, through timm; what inference sees is `Preprocessing.transform` alone."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from PIL import Image
 from torch import Tensor
 
+from prunnet._pictures import ToChannels
 from prunnet._torchvision import require_torchvision
-from prunnet.errors import DataError
 
 Transform = Callable[[Image.Image], Tensor]
 
@@ -23,8 +23,7 @@ class Preprocessing(Protocol):
     def std(self) -> tuple[float, ...]: ...
     @property
     def interpolation(self) -> str: ...
-    @property
-    def crop_pct(self) -> float: ...
+    def transform(self) -> Transform: ...
 
 
 def train_transform(
@@ -41,8 +40,16 @@ def train_transform(
     Classification crops down to 8 % of the image; retrieval has to keep the instance recognisable, hence half of it
     by default.
     """
-    return _build(
-        preprocessing,
+    to_channels = ToChannels(preprocessing.input_size[0])
+    require_torchvision()
+    from timm.data import create_transform
+    from torchvision.transforms import Compose
+
+    augment_and_normalise = create_transform(
+        input_size=tuple(preprocessing.input_size),
+        mean=tuple(preprocessing.mean),
+        std=tuple(preprocessing.std),
+        interpolation=preprocessing.interpolation,
         is_training=True,
         scale=scale,
         ratio=ratio,
@@ -50,40 +57,5 @@ def train_transform(
         color_jitter=color_jitter or None,
         re_prob=random_erasing,
     )
-
-
-def eval_transform(preprocessing: Preprocessing) -> Transform:
-    """Resize, centre crop and normalisation, the same for every pass."""
-    return _build(preprocessing, is_training=False, crop_pct=preprocessing.crop_pct)
-
-
-def _build(preprocessing: Preprocessing, **options: Any) -> Transform:
-    require_torchvision()
-    from timm.data import create_transform
-    from torchvision.transforms import Compose
-
-    mode = {1: "L", 3: "RGB"}.get(preprocessing.input_size[0])
-    if mode is None:
-        raise DataError(f"images have 1 or 3 channels, the network expects {preprocessing.input_size[0]}")
-    transform = create_transform(
-        input_size=tuple(preprocessing.input_size),
-        mean=tuple(preprocessing.mean),
-        std=tuple(preprocessing.std),
-        interpolation=preprocessing.interpolation,
-        **options,
-    )
-    composed: Transform = Compose([ToMode(mode), *transform.transforms])
+    composed: Transform = Compose([to_channels, *augment_and_normalise.transforms])
     return composed
-
-
-class ToMode:
-    """Grey for one channel, RGB for three."""
-
-    def __init__(self, mode: str) -> None:
-        self.mode = mode
-
-    def __call__(self, image: Image.Image) -> Image.Image:
-        return image if image.mode == self.mode else image.convert(self.mode)
-
-    def __repr__(self) -> str:
-        return f"ToMode({self.mode})"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from prunnet._files import write_atomically
 from prunnet._progress import track
-from prunnet.data import ImageSet, eval_transform, make_loader
+from prunnet.data import ImageSet, make_loader
 from prunnet.errors import EvaluationError
 from prunnet.network import Embeddings, Preprocessing, Subnetwork
 from prunnet.network.capacity import format_capacity
@@ -48,7 +48,7 @@ def embed_images(
         file = store / f"{family_id}-{capacity:.6g}-{fingerprint(encoder, images)}.safetensors"
         if (vectors := _read(file, len(images))) is not None:
             return Embeddings(vectors, family_id, capacity)
-    loader = make_loader(images, eval_transform(preprocessing), batch_size, workers=workers)
+    loader = make_loader(images, preprocessing.transform(), batch_size, workers=workers)
     parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
     device = next((parameter.device for parameter in parameters), torch.device("cpu"))
     text = f"{description} {format_capacity(capacity)}".strip()
