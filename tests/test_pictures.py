@@ -1,11 +1,16 @@
-"""Every kind of picture as 8-bit grey or RGB pixels."""
+"""Every kind of picture, in memory or in a file, as 8-bit grey or RGB pixels."""
+
+import os
+import struct
+import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from prunnet._pictures import ToChannels, to_pixels
-from prunnet.errors import ImageError
+from prunnet._pictures import FORMATS, MAX_PIXELS, ToChannels, read_picture, to_pixels
+from prunnet.errors import ImageError, UnreadableImageError
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (6, 5), dtype=np.uint8)
@@ -74,6 +79,88 @@ def test_damaged_metadata_leave_the_pixels_alone() -> None:
     picture = Image.fromarray(COLOUR)
     picture.info["exif"] = b"Exif\0\0 not a directory"
     np.testing.assert_array_equal(np.asarray(to_pixels(picture)), COLOUR)
+
+
+@pytest.mark.parametrize(("name", "suffix"), [(name, suffix) for name in FORMATS for suffix in FORMATS[name]])
+def test_every_format_is_read_whatever_its_name(name: str, suffix: str, tmp_path: Path) -> None:
+    smooth = np.asarray(Image.fromarray(COLOUR).resize((40, 30)))
+    for file in (tmp_path / f"picture{suffix}", tmp_path / "picture.jpg"):
+        Image.fromarray(smooth).save(file, name, quality=95, lossless=True)
+        difference = np.abs(np.asarray(read_picture(str(file)).convert("RGB")).astype(int) - smooth).mean()
+        assert difference <= {"JPEG": 10, "GIF": 20}.get(name, 0)
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [(".png", np.uint16), (".tif", np.uint16), (".tif", np.int32)])
+def test_sixteen_bit_files_are_scaled_to_eight(suffix: str, kind: type, tmp_path: Path) -> None:
+    Image.fromarray(GREY.astype(kind) * 257).save(tmp_path / f"deep{suffix}")
+    np.testing.assert_array_equal(np.asarray(read_picture(str(tmp_path / f"deep{suffix}"))), GREY)
+
+
+@pytest.mark.parametrize("white", [1, 255])
+def test_float_files_are_scaled_if_their_scale_is_known(white: int, tmp_path: Path) -> None:
+    file = tmp_path / "float.tif"
+    Image.fromarray(GREY.astype(np.float32) * (white / 255)).save(file)
+    np.testing.assert_array_equal(np.asarray(read_picture(str(file))), GREY)
+    Image.fromarray(GREY.astype(np.float32) * 100).save(file)
+    with pytest.raises(UnreadableImageError, match=r"float\.tif: .*mode F must hold values in 0 … 255"):
+        read_picture(str(file))
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif"])
+def test_files_are_turned_upright(suffix: str, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    half = np.zeros((16, 32), dtype=np.uint8)
+    half[:, 16:] = 255
+    Image.fromarray(half).save(tmp_path / f"turned{suffix}", exif=exif)
+    upright = np.asarray(read_picture(str(tmp_path / f"turned{suffix}")).convert("L"))
+    assert np.abs(upright.astype(int) - np.rot90(half, -1)).max() < 10
+
+
+def test_other_formats_are_refused_before_anything_is_run(tmp_path: Path) -> None:
+    file = tmp_path / "drawing.jpg"
+    Image.fromarray(COLOUR).save(file, "EPS")
+    with pytest.raises(UnreadableImageError, match=r"drawing\.jpg: .*none of JPEG, PNG, WEBP, BMP, TIFF, GIF, PPM"):
+        read_picture(str(file))
+
+
+def forged_png(width: int, height: int) -> bytes:
+    """A sound header, and no pixels."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = [header, b"IDAT" + zlib.compress(b""), b"IEND"]
+    framed = (struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
+
+
+@pytest.mark.parametrize("side", [9_200, 13_000, 60_000])  # Pillow is silent, warns, raises
+def test_too_many_pixels_are_refused_by_the_header(side: int, tmp_path: Path) -> None:
+    file = tmp_path / "bomb.png"
+    file.write_bytes(forged_png(side, side))
+    with pytest.raises(UnreadableImageError, match=rf"bomb\.png: .*{side:,} × {side:,} pixels; at most {MAX_PIXELS:,}"):
+        read_picture(str(file))
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "device.png").symlink_to("/dev/zero")
+    for name in ("pipe.png", "folder.png", "device.png"):
+        with pytest.raises(UnreadableImageError, match=rf"{name}: .*\(it is not a regular file\)"):
+            read_picture(str(tmp_path / name))
+    with pytest.raises(UnreadableImageError, match=r"absent\.png: no such image"):
+        read_picture(str(tmp_path / "absent.png"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_files_are_named_in_one_line(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "damaged"
+    Image.fromarray(COLOUR).resize((40, 30)).save(file, name)
+    content = file.read_bytes()
+    for length in range(0, len(content) - 40, 7):
+        file.write_bytes(content[:length])
+        with pytest.raises(UnreadableImageError, match=r"damaged: cannot be read as an image \(") as caught:
+            read_picture(str(file))
+        assert "\n" not in str(caught.value)
 
 
 def test_channels_choose_grey_or_colour() -> None:

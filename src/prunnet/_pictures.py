@@ -1,9 +1,60 @@
 """Pictures as they should be read: from any mode to 8-bit grey or RGB, by one rule for files and for PIL images."""
 
+import stat
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
-from prunnet.errors import ImageError
+from prunnet.errors import ImageError, UnreadableImageError
+
+FORMATS = {
+    "JPEG": (".jpg", ".jpeg"),
+    "PNG": (".png",),
+    "WEBP": (".webp",),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
+    "GIF": (".gif",),
+    "PPM": (".ppm", ".pgm"),
+}
+"""What is read, and the suffixes it goes by. Of the others that Pillow knows one runs a program (EPS)."""
+
+SUFFIXES = frozenset(chain(*FORMATS.values()))
+
+MAX_PIXELS = 80_000_000
+"""240 MB as RGB. Pillow warns of pictures somewhat larger."""
+
+
+def read_picture(path: str) -> Image.Image:
+    """The picture in the file at `path`, in mode L or RGB; of several frames or pages the first."""
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise ImageError("it is not a regular file")  # to open a pipe is to wait for its writer
+        with Path(path).open("rb") as file:
+            picture = _open(file)
+            width, height = picture.size
+            if width * height > MAX_PIXELS:
+                raise ImageError(f"{width:,} × {height:,} pixels; at most {MAX_PIXELS:,} are read")
+            return to_pixels(picture)
+    except FileNotFoundError:
+        raise UnreadableImageError(f"{path}: no such image") from None
+    except Exception as error:  # damaged files raise whatever the misread bytes lead to
+        raise UnreadableImageError(f"{path}: cannot be read as an image ({error})".replace("\n", " ")) from None
+
+
+def _open(file: IO[bytes]) -> Image.Image:
+    """`Image.open` among `FORMATS`, without its warning of large pictures: `MAX_PIXELS` is checked instead."""
+    if not FORMATS.keys() <= Image.OPEN.keys():
+        Image.init()
+    prefix = file.read(16)
+    for name in FORMATS:
+        make, accepts = Image.OPEN[name]
+        if accepts is None or accepts(prefix):
+            file.seek(0)
+            return make(file, "")  # by a name Pillow would map raw pixels into memory, and misread turned TIFF files
+    raise ImageError(f"it is none of {', '.join(FORMATS)}")
 
 
 class ToChannels:
@@ -33,7 +84,7 @@ def to_pixels(picture: Image.Image) -> Image.Image:
     try:
         picture.load()
     except (OSError, SyntaxError, ValueError) as error:
-        raise ImageError(f"a picture cannot be decoded ({error})".replace("\n", " ")) from None
+        raise ImageError(f"the picture cannot be decoded: {error}".replace("\n", " ")) from None
     if _orientation(picture) != 1:
         picture = ImageOps.exif_transpose(picture)
     if picture.mode in ("L", "RGB"):
@@ -50,7 +101,7 @@ def to_pixels(picture: Image.Image) -> Image.Image:
     try:
         return picture.convert("RGB")
     except ValueError as error:
-        raise ImageError(f"a picture of mode {picture.mode} cannot be shown in RGB ({error})") from None
+        raise ImageError(f"pictures of mode {picture.mode} cannot be shown in RGB ({error})") from None
 
 
 def _orientation(picture: Image.Image) -> int:
@@ -63,5 +114,5 @@ def _orientation(picture: Image.Image) -> int:
 def _scaled(picture: Image.Image, white: int) -> Image.Image:
     values = np.asarray(picture)
     if not ((values >= 0) & (values <= white)).all():
-        raise ImageError(f"a picture of mode {picture.mode} must hold values in 0 … {white}")
+        raise ImageError(f"pictures of mode {picture.mode} must hold values in 0 … {white}")
     return Image.fromarray(np.rint(values * (255 / white)).astype(np.uint8))
