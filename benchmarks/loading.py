@@ -3,9 +3,7 @@
 Both sides read the same JPEG files in one process, in turns, so that the machine's mood hits them alike.
 """
 
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import torch
 from PIL import Image
 
 import prunnet
+from prunnet._timing import medians
 from prunnet.data import ImageSet, ShuffledSampler, make_loader, train_transform
 from prunnet.data.images import FilePixels
 
@@ -29,12 +28,6 @@ def photographs(folder: Path) -> ImageSet:
         coarse = Image.fromarray(rng.integers(0, 256, (32, 32, 3), dtype=np.uint8))
         coarse.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(path, quality=90)
     return ImageSet(FilePixels(paths), np.zeros(IMAGES, np.int64), ["a"], [path.name for path in paths])
-
-
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -55,18 +48,10 @@ def main() -> None:
 
             return run
 
-        works = {"bare": bare, "loader": loader(images), "cached": loader(images.cached())}
-        times: dict[str, list[float]] = {name: [] for name in works}
-        for _ in range(ROUNDS):
-            for name, work in works.items():
-                times[name].append(seconds(work))
-    ratios = {
-        name: statistics.median(taken / base for taken, base in zip(times[name], times["bare"], strict=True))
-        for name in ("loader", "cached")
-    }
-    print(f"bare decode + transform: {IMAGES / statistics.median(times['bare']):.0f} images/s in one process")
-    print(f"cached_loading_ratio: {ratios['cached']:.3f}")
-    print(f"loading_overhead: {ratios['loader'] - 1:.3f}")
+        seconds = medians({"bare": bare, "loader": loader(images), "cached": loader(images.cached())}, ROUNDS)
+    print(f"bare decode + transform: {IMAGES / seconds['bare']:.0f} images/s in one process")
+    print(f"cached_loading_ratio: {seconds['cached'] / seconds['bare']:.3f}")
+    print(f"loading_overhead: {seconds['loader'] / seconds['bare'] - 1:.3f}")
 
 
 if __name__ == "__main__":
