@@ -80,9 +80,8 @@ def measure(answers: tuple[int, int], noise: float, capacities: int) -> tuple[fl
         for baseline in ("product", "warm product")
     )
     spent = ", ".join(f"{name} {sum(seconds):.1f} s" for name, seconds in times.items())
-    print(
-        f"{answers[0]}–{answers[1]} answers, mAP {100 * np.mean(scores):.1f} %, {len(peaks)} pairs: {spent}, {ratio:.2f}"
-    )
+    pairs = f"{answers[0]}–{answers[1]} answers, mAP {100 * np.mean(scores):.1f} %, {len(times['scoring'])} pairs"
+    print(f"{pairs}: {spent}, ratio {ratio:.2f}")
     return ratio, ratio_warm, max(peaks)
 
 

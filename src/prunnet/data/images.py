@@ -160,10 +160,10 @@ class ImageSet:
 
     def take(self, indices: Sequence[int] | npt.NDArray[Any]) -> "ImageSet":
         """The images at `indices`, under the same labels."""
-        chosen = np.asarray(indices, dtype=np.int64)
-        cameras = None if self.cameras is None else self.cameras[chosen]
-        ids = [self.ids[i] for i in chosen]
-        return ImageSet(self.pixels.take(chosen), self.labels[chosen], self.label_names, ids, cameras)
+        places = np.asarray(indices, dtype=np.int64)
+        cameras = None if self.cameras is None else self.cameras[places]
+        ids = [self.ids[i] for i in places]
+        return ImageSet(self.pixels.take(places), self.labels[places], self.label_names, ids, cameras)
 
     def cached(self, limit_bytes: int = 2 * 1024**3) -> "ImageSet":
         """The same images, decoded now and kept in memory as far as `limit_bytes` allow."""

@@ -36,8 +36,8 @@ class Row:
         try:
             return tuple(float(self.fields[column]) for column in columns)
         except ValueError:
-            found = " ".join(self.fields[column] for column in columns)
-            raise self.error(f"{', '.join(columns)} must be numbers, found {found!r}") from None
+            text = " ".join(self.fields[column] for column in columns)
+            raise self.error(f"{', '.join(columns)} must be numbers, found {text!r}") from None
 
     def image(self, path: Path) -> Path:
         """`path`, if there is such a file."""
@@ -88,8 +88,8 @@ def read_csv(file: Path, required: Sequence[str]) -> Iterator[Row]:
                 names = check_columns(file, [name.strip() for name in values], required)
             elif values:
                 if len(values) != len(names):
-                    found = f"expected {len(names)} fields ({','.join(names)}), found {len(values)}"
-                    raise DataError.at(file, reader.line_num, found)
+                    problem = f"expected {len(names)} fields ({','.join(names)}), found {len(values)}"
+                    raise DataError.at(file, reader.line_num, problem)
                 yield Row(file, reader.line_num, dict(zip(names, values, strict=True)))
     except csv.Error as error:
         raise DataError.at(file, reader.line_num, f"not a comma-separated line ({error})") from None
@@ -130,7 +130,7 @@ def list_images(folder: Path) -> list[Path]:
 
 def require_rows(rows: Iterable[Row], file: Path) -> list[Row]:
     """All of `rows`, of which there must be some."""
-    found = list(rows)
-    if not found:
+    listed = list(rows)
+    if not listed:
         raise DataError(f"{file}: lists no images")
-    return found
+    return listed

@@ -69,16 +69,16 @@ class CompatibilityMatrix:
 
     def check(self, tolerance: float = 0.0) -> CompatibilityCheck:
         """Compatible if every cross-test is at least the smaller one's self-test, less `tolerance` (a fraction)."""
-        reference, found = self.reference, []
+        reference, violations = self.reference, []
         for row, column in np.ndindex(self.values.shape):
             smaller = reference[row, column]
             cross, alone = float(self.values[row, column]), float(self.values[smaller, smaller])
             if row != column and cross < alone - tolerance:
                 interval = self._margin(row, column)
                 names = self.models[row].name, self.models[column].name
-                found.append(Violation(*names, cross, alone, self.models[smaller].name, interval))
-        found.sort(key=lambda violation: violation.cross_test - violation.self_test)
-        return CompatibilityCheck(len(self.models) * (len(self.models) - 1), tolerance, tuple(found))
+                violations.append(Violation(*names, cross, alone, self.models[smaller].name, interval))
+        violations.sort(key=lambda violation: violation.cross_test - violation.self_test)
+        return CompatibilityCheck(len(self.models) * (len(self.models) - 1), tolerance, tuple(violations))
 
     def _margin(self, row: int, column: int) -> tuple[float, float] | None:
         if self.intervals is None:
