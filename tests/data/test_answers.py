@@ -110,6 +110,20 @@ def test_levels_look_for_their_own_answers(data: RetrievalData) -> None:
             assert bool(sought) == (not np.isnan(scores[number]))
 
 
+@given(data=protocols(), drawn=st.data())
+def test_the_rule_of_some_images_is_the_rule_of_all_for_them(data: RetrievalData, drawn: st.DataObject) -> None:
+    def some(images: ImageSet) -> np.ndarray:
+        return np.array(sorted(drawn.draw(st.sets(st.integers(0, len(images) - 1), min_size=1))))
+
+    gallery = some(data.gallery)
+    query = gallery if data.protocol.same_set else some(data.query)
+    taken = data.take(query, gallery)
+    assert (taken.query is taken.gallery) == data.protocol.same_set
+    verdicts = [[verdict(taken, q, g) for g in range(len(gallery))] for q in range(len(query))]
+    assert verdicts == [[verdict(data, q, g) for g in gallery] for q in query]
+    assert taken.query.ids == [data.query.ids[q] for q in query]
+
+
 def test_one_set_has_one_labelling() -> None:
     with pytest.raises(DataError, match="one set for both, yet 2 queries and 3 gallery images"):
         LabelAnswers(np.zeros(2, int), np.zeros(3, int), same_set=True)

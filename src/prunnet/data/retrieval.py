@@ -4,9 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from prunnet.data.images import ImageSet
 from prunnet.errors import DataError
 
+Indices = npt.NDArray[np.int64]
 METRICS = ("mAP", "mAP@100", "Recall@1", "revisited")
 
 
@@ -56,6 +60,20 @@ class RetrievalData:
         truth = self.protocol.ground_truth
         if truth is not None and len(truth) != len(self.query):
             raise DataError(f"{self.name}: {len(truth)} ground truths for {len(self.query)} queries")
+
+    def take(self, query: Indices, gallery: Indices) -> "RetrievalData":
+        """The same data with these queries and gallery images alone; the ground truth follows."""
+        protocol, taken = self.protocol, self.gallery.take(gallery)
+        if protocol.ground_truth is not None:
+            place = {int(old): new for new, old in enumerate(gallery)}
+            truth = [
+                {key: [place[image] for image in images if image in place] for key, images in lists.items()}
+                for lists in (protocol.ground_truth[i] for i in query)
+            ]
+            protocol = replace(protocol, ground_truth=truth)
+        one_set = self.query is self.gallery and np.array_equal(query, gallery)
+        asked = taken if one_set else self.query.take(query)
+        return replace(self, query=asked, gallery=taken, protocol=protocol)
 
     def cached(self, limit_bytes: int = 2 * 1024**3) -> "RetrievalData":
         """The same data, decoded into memory as far as `limit_bytes` allow for each set."""

@@ -18,6 +18,7 @@ from prunnet.network.capacity import format_capacity
 
 PathLike = str | os.PathLike[str]
 FORMAT = "prunnet compatibility matrix 1"
+UNREADABLE = ("unreadable_queries", "unreadable_gallery")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Model:
 class CompatibilityMatrix:
     """`values[i, j]` = M(φq = models[i], φg = models[j]), as a fraction; the diagonal holds the self-tests.
 
-    `queries` were scored, `unanswered` ones left out because nothing in the gallery answers them.
+    `queries` were scored, `unanswered` ones left out because nothing in the gallery answers them. `unreadable_queries`
+    and `unreadable_gallery` name images left out beforehand.
     `per_query` `[models, models, queries]` is what intervals and paired comparisons are computed from.
     """
 
@@ -50,6 +52,8 @@ class CompatibilityMatrix:
     unanswered: int = 0
     per_query: Floats | None = None
     intervals: Intervals | None = None
+    unreadable_queries: tuple[str, ...] = ()
+    unreadable_gallery: tuple[str, ...] = ()
 
     def at(self, query: float, gallery: float) -> float:
         """M(φq, φg) by capacity, where there is one family."""
@@ -116,6 +120,7 @@ class CompatibilityMatrix:
                 np.save(file, self.per_query.astype(np.float32), allow_pickle=False)
         content: dict[str, Any] = {"format": FORMAT, "metric": self.metric, "data": self.data}
         content |= {"queries": self.queries, "unanswered": self.unanswered}
+        content |= {key: list(getattr(self, key)) for key in UNREADABLE}
         content |= {"models": [asdict(model) for model in self.models], "values": self.values.tolist()}
         if self.intervals is not None:
             content["intervals"] = self.intervals.as_lists()
@@ -134,6 +139,7 @@ class CompatibilityMatrix:
                 raise ValueError(f"{len(models)} models with values of shape {values.shape}")
             intervals = Intervals.from_lists(content["intervals"]) if "intervals" in content else None
             rest = {key: content[key] for key in ("metric", "data", "queries", "unanswered")}
+            rest |= {key: tuple(content.get(key, ())) for key in UNREADABLE}
             per_query = _read_scores(_scores_beside(source), (*values.shape, content["queries"]))
             return cls(models=models, values=values, intervals=intervals, per_query=per_query, **rest)
         except OSError as error:
