@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import prunnet
-from prunnet.data import RetrievalData, eval_transform, make_loader, shuffled_loader
+from prunnet.data import RetrievalData, make_loader, shuffled_loader
 from prunnet.demo import demo_settings
 from prunnet.deploy import prune
 from prunnet.deploy.export import export
@@ -38,18 +38,18 @@ def trained(folder: Path, settings: dict) -> tuple[PrunableNetwork, RetrievalDat
 
 @torch.no_grad()
 def vectors(model: Callable[[torch.Tensor], torch.Tensor], images, preprocessing) -> torch.Tensor:
-    return torch.cat([model(batch.images) for batch in make_loader(images, eval_transform(preprocessing))])
+    return torch.cat([model(batch.images) for batch in make_loader(images, preprocessing.transform())])
 
 
 def measure(net: PrunableNetwork, data: RetrievalData, models: dict[str, Callable]) -> dict[str, float]:
     relevance = relevance_of(data)
     gallery = vectors(net.subnetwork(1.0), data.gallery, net.preprocessing)
-    found = {}
+    recalls = {}
     for name, model in models.items():
         query = vectors(model, data.query, net.preprocessing)
-        found[name] = 100 * float(np.nanmean(score(query, gallery, relevance)["mAP"]))
-        print(f"{name:<44}{found[name]:7.2f}", flush=True)
-    return found
+        recalls[name] = 100 * float(np.nanmean(score(query, gallery, relevance)["mAP"]))
+        print(f"{name:<44}{recalls[name]:7.2f}", flush=True)
+    return recalls
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def main() -> None:
     }
     view = prune(net, capacity=NARROW, structured=True, loader=images(), adapt_batches=30)
     print("a family that prunes connections; queries by")
-    found = measure(
+    connections = measure(
         net,
         data,
         {
@@ -97,8 +97,8 @@ def main() -> None:
     members = {f"{c:.0%}, physically smaller": structured_subnetwork(family, c) for c in (NARROW, SMALL)}
     structured = measure(family, data, {"dense, trained so": family.subnetwork(1.0), **members})
 
-    print(f"int8_onnx_map_lost: {found['20 %'] - found['20 %, int8 ONNX']:.2f}")
-    print(f"int8_prun_map_lost: {found['20 %'] - found['20 %, .prun in int8']:.2f}")
+    print(f"int8_onnx_map_lost: {connections['20 %'] - connections['20 %, int8 ONNX']:.2f}")
+    print(f"int8_prun_map_lost: {connections['20 %'] - connections['20 %, .prun in int8']:.2f}")
     print(f"structured_map_lost: {structured['dense, trained so'] - structured['36%, physically smaller']:.2f}")
 
 

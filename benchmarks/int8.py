@@ -60,9 +60,9 @@ def main() -> None:
     for capacity in DEFAULT_GRID:
         with torch.no_grad():
             exact = net.subnetwork(capacity)(images)
-            found = [(prunnet.unpack(path, capacity)(images) * exact).sum(1).mean().item() for path in (int8, half)]
-        print(f"{capacity:8.0%} {found[0]:16.5f} {found[1]:23.5f}", flush=True)
-        least = min(least, found[0])
+            cosines = [(prunnet.unpack(path, capacity)(images) * exact).sum(1).mean().item() for path in (int8, half)]
+        print(f"{capacity:8.0%} {cosines[0]:16.5f} {cosines[1]:23.5f}", flush=True)
+        least = min(least, cosines[0])
     print(f"int8_least_mean_cosine: {least:.5f}")
 
 

@@ -6,13 +6,10 @@ The loop is Algorithm 1 as one would write it, on the same gradients with the sa
 backward passes at 112 px with batch 64: what one step of PrunNet needs before there is anything to integrate.
 """
 
-import statistics
-import time
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
+from prunnet._timing import medians
 from prunnet._torchvision import require_torchvision
 from prunnet.gradients import ConflictAware
 
@@ -36,12 +33,6 @@ def loop_over_filters(gradients: Tensor, order: list[list[int]], alpha: float = 
         total = sum(gamma * vector for gamma, vector in zip(gammas, projected, strict=True))
         integrated[index] = (PASSES * total / sum(gammas)).view_as(integrated[index])
     return integrated
-
-
-def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -74,10 +65,9 @@ def main() -> None:
     expected = loop()
     for name, gradient in integrate().items():
         torch.testing.assert_close(gradient, expected[name], rtol=1e-4, atol=1e-4)
-    network(images).square().mean().backward()
 
-    times = [(seconds(integrate), seconds(loop), seconds(train)) for _ in range(ROUNDS)]
-    ours, looped, trained = (statistics.median(column) for column in zip(*times, strict=True))
+    seconds = medians({"integration": integrate, "loop": loop, "five passes": train}, ROUNDS)
+    ours, looped, trained = seconds.values()
     filters = sum(gradients.shape[1] for gradients in layers.values())
     print(f"{len(layers)} convolutions, {filters} filters, {PASSES} gradients each; {torch.get_num_threads()} threads")
     print(f"integration {ours * 1e3:.1f} ms, loop {looped * 1e3:.0f} ms, five passes {trained * 1e3:.0f} ms")

@@ -3,30 +3,21 @@
 Both sides read the same JPEG files in one process, in turns, so that the machine's mood hits them alike.
 """
 
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 
+import prunnet
+from prunnet._timing import medians
 from prunnet.data import ImageSet, ShuffledSampler, make_loader, train_transform
 from prunnet.data.images import FilePixels
 
 IMAGES, BATCH, SIDE, ROUNDS = 256, 32, 256, 15
-
-
-@dataclass(frozen=True)
-class Preprocessing:
-    input_size: tuple[int, int, int] = (3, 224, 224)
-    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
-    std: tuple[float, ...] = (0.229, 0.224, 0.225)
-    interpolation: str = "bilinear"
-    crop_pct: float = 0.875
+PREPROCESSING = prunnet.Preprocessing((3, 224, 224), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), crop_pct=0.875)
 
 
 def photographs(folder: Path) -> ImageSet:
@@ -39,15 +30,9 @@ def photographs(folder: Path) -> ImageSet:
     return ImageSet(FilePixels(paths), np.zeros(IMAGES, np.int64), ["a"], [path.name for path in paths])
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def main() -> None:
     torch.set_num_threads(1)
-    transform = train_transform(Preprocessing())
+    transform = train_transform(PREPROCESSING)
     with tempfile.TemporaryDirectory() as folder:
         images = photographs(Path(folder))
         paths = [Path(folder) / name for name in images.ids]
@@ -63,18 +48,10 @@ def main() -> None:
 
             return run
 
-        works = {"bare": bare, "loader": loader(images), "cached": loader(images.cached())}
-        times: dict[str, list[float]] = {name: [] for name in works}
-        for _ in range(ROUNDS):
-            for name, work in works.items():
-                times[name].append(seconds(work))
-    ratios = {
-        name: statistics.median(taken / base for taken, base in zip(times[name], times["bare"], strict=True))
-        for name in ("loader", "cached")
-    }
-    print(f"bare decode + transform: {IMAGES / statistics.median(times['bare']):.0f} images/s in one process")
-    print(f"cached_loading_ratio: {ratios['cached']:.3f}")
-    print(f"loading_overhead: {ratios['loader'] - 1:.3f}")
+        seconds = medians({"bare": bare, "loader": loader(images), "cached": loader(images.cached())}, ROUNDS)
+    print(f"bare decode + transform: {IMAGES / seconds['bare']:.0f} images/s in one process")
+    print(f"cached_loading_ratio: {seconds['cached'] / seconds['bare']:.3f}")
+    print(f"loading_overhead: {seconds['loader'] / seconds['bare'] - 1:.3f}")
 
 
 if __name__ == "__main__":

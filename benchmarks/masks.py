@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 
 import prunnet
-from _timing import interleaved, show
+from _timing import show
+from prunnet._timing import medians
 from prunnet.network.ranking import rank
 
 torch.manual_seed(0)
@@ -30,7 +31,7 @@ def masks_of_four_capacities() -> None:
     rank(dict(net.scores.items()), (0.8, 0.6, 0.4, 0.2))
 
 
-training = interleaved({"dense training step": dense_training_step, "four masks": masks_of_four_capacities}, rounds=9)
+training = medians({"dense training step": dense_training_step, "four masks": masks_of_four_capacities}, rounds=9)
 show(training)
 
 prunnet.adapt_batchnorm(net, [images], capacities=(0.2,))
@@ -48,7 +49,7 @@ def masked_pass() -> None:
     net(images, capacity=0.2)
 
 
-inference = interleaved({"plain backbone": plain_backbone, "net(x, capacity=0.2)": masked_pass}, rounds=15)
+inference = medians({"plain backbone": plain_backbone, "net(x, capacity=0.2)": masked_pass}, rounds=15)
 show(inference)
 print(f"masked_inference_over_plain: {inference['net(x, capacity=0.2)'] / inference['plain backbone']:.3f}")
 print(f"masks_over_training_step: {training['four masks'] / training['dense training step']:.4f}")

@@ -10,15 +10,15 @@ to 6 of them, as In-shop and Stanford Online Products do; `ratio_random` has 5 t
 Products and scoring alternate pair by pair, so all see the same machine. Target: `ratio` at most 1.3, 2 GB.
 """
 
-import statistics
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
 
+from prunnet._timing import medians
+from prunnet.data.answers import LabelAnswers
 from prunnet.evaluation.metrics import Metric, score_arranged
 from prunnet.evaluation.relevance import LabelRelevance
 
@@ -50,39 +50,39 @@ def warm_product(query: torch.Tensor, gallery: torch.Tensor, scratch: torch.Tens
 
 def measure(answers: tuple[int, int], noise: float, capacities: int) -> tuple[float, float, float]:
     """The median ratio over all pairs to plain and to warm products, and the most memory (GB) scoring took."""
-    asked, found = labels(*answers)
+    asked, answering = labels(*answers)
     query = [embeddings(asked, noise, seed) for seed in range(1, capacities + 1)]
-    gallery = [embeddings(found, noise, seed) for seed in range(11, capacities + 11)]
+    gallery = [embeddings(answering, noise, seed) for seed in range(11, capacities + 11)]
     scratch = torch.zeros(1000, GALLERY)
-    relevance, metric = LabelRelevance(asked, found), [Metric.parse("mAP")]
-    plain, warm, scored, scores, peaks = [], [], [], [], []
+    relevance, metric = LabelRelevance(LabelAnswers(asked, answering)), [Metric.parse("mAP")]
+    times: dict[str, list[float]] = {"product": [], "warm product": [], "scoring": []}
+    scores, peaks = [], []
     for column in gallery:
-        start = time.perf_counter()
         arranged = relevance.arrange(column)
-        arranging = (time.perf_counter() - start) / capacities
+        arranging = medians({"": lambda column=column: relevance.arrange(column)}, 1)[""] / capacities
         for row in query:
-            plain.append(seconds(lambda row=row, column=column: row @ column.T))
-            warm.append(seconds(lambda row=row, column=column: warm_product(row, column, scratch)))
-            with PeakMemory() as memory:
-                start = time.perf_counter()
-                scores.append(np.nanmean(score_arranged(row, arranged, relevance, metric, MEMORY)))
-                scored.append(time.perf_counter() - start + arranging)
-            peaks.append(memory.gigabytes)
+
+            def score_pair(row: torch.Tensor = row, arranged: torch.Tensor = arranged) -> None:
+                with PeakMemory() as memory:
+                    scores.append(np.nanmean(score_arranged(row, arranged, relevance, metric, MEMORY)))
+                peaks.append(memory.gigabytes)
+
+            # a round for each of many pairs, instead of many for one
+            tasks = {
+                "product": lambda row=row, column=column: row @ column.T,
+                "warm product": lambda row=row, column=column: warm_product(row, column, scratch),
+                "scoring": score_pair,
+            }
+            for name, seconds in medians(tasks, 1).items():
+                times[name].append(seconds + arranging * (name == "scoring"))
     ratio, ratio_warm = (
-        statistics.median(after / before for after, before in zip(scored, baseline, strict=True))
-        for baseline in (plain, warm)
+        median(after / before for after, before in zip(times["scoring"], times[baseline], strict=True))
+        for baseline in ("product", "warm product")
     )
-    print(
-        f"{answers[0]}–{answers[1]} answers, mAP {100 * np.mean(scores):.1f} %, {len(scored)} pairs: products "
-        f"{sum(plain):.1f} s, warm products {sum(warm):.1f} s, scoring {sum(scored):.1f} s, ratio {ratio:.2f}"
-    )
+    spent = ", ".join(f"{name} {sum(seconds):.1f} s" for name, seconds in times.items())
+    pairs = f"{answers[0]}–{answers[1]} answers, mAP {100 * np.mean(scores):.1f} %, {len(times['scoring'])} pairs"
+    print(f"{pairs}: {spent}, ratio {ratio:.2f}")
     return ratio, ratio_warm, max(peaks)
-
-
-def seconds(task: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    task()
-    return time.perf_counter() - start
 
 
 class PeakMemory:

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 
 import prunnet
-from _timing import interleaved, show
+from _timing import show
+from prunnet._timing import medians
 from prunnet.storage.prun import DEFAULT_GRID, pack, prefix_bytes, read_contents, unpack
 
 SHOWN = (0.1, 0.2, 1.0)
@@ -42,7 +43,7 @@ def main() -> None:
         print("COO     " + "".join(f"{c * connections * COO_BYTES / 1e6:9.1f}" for c in SHOWN) + "\n")
 
         tasks = {f"unpack {values} at 20 %": lambda file=file: unpack(file, 0.2) for values, file in files.items()}
-        seconds = interleaved({**tasks, "create the backbone": lambda: prunnet.create_backbone("resnet18")})
+        seconds = medians({**tasks, "create the backbone": lambda: prunnet.create_backbone("resnet18")}, rounds=7)
         show(seconds)
     print(f"largest_membership_ratio: {max(ratios):.5f}")
     for capacity, size in zip(SHOWN, sizes["float16"], strict=True):

@@ -8,7 +8,6 @@ take the cores from the other. The unstructured subnetwork, whose zeros are mult
 beside it.
 """
 
-import time
 from statistics import median
 
 import onnxruntime
@@ -16,9 +15,10 @@ import torch
 
 import prunnet
 from _timing import show
+from prunnet._timing import medians
 from prunnet.deploy.export.onnx_format import INPUT, serialise
 from prunnet.deploy.export.tracing import trace
-from prunnet.deploy.latency import medians, runner
+from prunnet.deploy.latency import runner
 from prunnet.structured.removal import structured_subnetwork
 
 CAPACITY = 0.36
@@ -29,12 +29,7 @@ def with_defaults(model: bytes, image: torch.Tensor) -> float:
     """Median seconds of one image in a session of its own that nothing was set in."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     feed = {INPUT: image.numpy()}
-    seconds = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        session.run(None, feed)
-        seconds.append(time.perf_counter() - start)
-    return median(seconds)
+    return medians({"run": lambda: session.run(None, feed)}, RUNS)["run"]
 
 
 torch.manual_seed(0)
@@ -51,6 +46,7 @@ show(seconds)
 del runs
 
 models = {"dense, defaults": serialise(trace(dense), {}), "structured 36 %, defaults": serialise(trace(removed), {})}
+# `medians` keeps all its tasks at hand; here one session must be gone before the next begins
 rounds = [{name: with_defaults(model, image) for name, model in models.items()} for _ in range(ROUNDS)]
 defaults = {name: median(one[name] for one in rounds) for name in models}
 show(defaults)

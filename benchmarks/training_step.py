@@ -17,7 +17,8 @@ from pathlib import Path
 import torch
 
 import prunnet
-from _timing import interleaved, show
+from _timing import show
+from prunnet._timing import medians
 from prunnet.methods import Dense, PrunNet
 from prunnet.methods.method import Method
 
@@ -76,7 +77,7 @@ def main() -> None:
         for _ in range(5):
             dense()
 
-    seconds = interleaved({"five dense steps": five_dense_steps, "one PrunNet step": pruned}, rounds=5)
+    seconds = medians({"five dense steps": five_dense_steps, "one PrunNet step": pruned}, rounds=5)
     show(seconds)
 
     needed = memory_over_allowed(scores, {"MALLOC_MMAP_THRESHOLD_": str(2**16)})

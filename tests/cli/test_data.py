@@ -1,7 +1,9 @@
+import os
 import subprocess
 import sys
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from prunnet.cli.data import app
@@ -40,6 +42,14 @@ def test_check_fails_on_errors(run, photos):
     result = run("check", photos)
     assert result.exit_code == 1
     assert "unreadable image" in result.output and "query without an answer" not in result.output
+
+
+def test_check_names_what_is_no_picture(run, photos):
+    os.mkfifo(photos / "train/a/pipe.png")
+    Image.new("RGB", (8, 8)).save(photos / "train/b/drawing.jpg", "EPS")
+    result = run("check", photos)
+    assert result.exit_code == 1
+    assert "pipe.png: cannot be read" in result.output and "drawing.jpg: cannot be read" in result.output
 
 
 def test_check_of_unusable_input(run, tmp_path):

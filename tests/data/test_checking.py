@@ -1,10 +1,8 @@
 import shutil
 
-import numpy as np
 import pytest
 
-from prunnet.data import ImageSet, Protocol, RetrievalData, check, load_data
-from prunnet.data.checking import unanswered
+from prunnet.data import check, load_data
 
 
 @pytest.fixture
@@ -81,21 +79,3 @@ def test_examples_are_few_and_counts_are_all(photos):
 
 def test_the_built_in_data_is_sound():
     assert check(load_data("glyphs", classes=30, images_per_class=6)).ok
-
-
-def images(labels, cameras=None, classes=3):
-    pixels = np.zeros((len(labels), 8, 8), np.uint8)
-    made = ImageSet.from_arrays(pixels, labels, [str(i) for i in range(classes)])
-    made.cameras = None if cameras is None else np.array(cameras)
-    return made
-
-
-def test_unanswered_follows_the_protocol():
-    query, gallery = images([0, 1, 2], [1, 1, 1]), images([0, 0, 1, -1], [1, 2, 1, 1])
-    assert unanswered(RetrievalData("x", None, query, gallery, Protocol())).tolist() == [2]
-    assert unanswered(RetrievalData("x", None, query, gallery, Protocol(camera_junk=True))).tolist() == [1, 2]
-    assert unanswered(RetrievalData("x", None, images([-1]), images([2]), Protocol())).tolist() == [0]
-    one = images([0, 0, 1])
-    assert unanswered(RetrievalData("x", None, one, one, Protocol(same_set=True))).tolist() == [2]
-    truth = [{"easy": [], "hard": [1], "junk": []}, {"easy": [], "hard": [], "junk": [0]}, {"positives": [2]}]
-    assert unanswered(RetrievalData("x", None, query, gallery, Protocol(ground_truth=truth))).tolist() == [1]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from prunnet.data import load_data
-from prunnet.data.characters import MAX_SIMILARITY, builtin_fonts, clean_drawing, distinct_characters
+from prunnet.data.glyphs import MAX_SIMILARITY, builtin_fonts, clean_drawing, distinct_characters
 from prunnet.errors import DataError
 
 SMALL = {"classes": 12, "images_per_class": 8, "size": 24}

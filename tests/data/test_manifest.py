@@ -99,6 +99,7 @@ def test_paths_may_be_relative_to_a_root(photos, tmp_path, write):
     [
         ("", r"photos\.csv:1: the file is empty"),
         ("path,class,split\n", r"photos\.csv:1: the header lacks label"),
+        ("path,label,split,label\n", r"photos\.csv:1: the header names 'label' twice"),
         ("path,label,split\n", r"photos\.csv: lists no images"),
         ("path,label,split\na,b\n", r"photos\.csv:2: expected 3 fields"),
         ("path,label,split\na,b,test\na,b,dev\n", r"photos\.csv:3: split must be train or test, found 'dev'"),

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from prunnet.data import UNLABELLED
+
 
 def rankings(
     similarity: np.ndarray,
@@ -10,14 +12,13 @@ def rankings(
     query_cameras: np.ndarray | None = None,
     gallery_cameras: np.ndarray | None = None,
     same_set: bool = False,
-    distractor: int = -1,
 ) -> list[list[bool]]:
     """For each query whether the image at each rank answers it, junk left out; wrong images first among equals."""
     result = []
     for q, row in enumerate(similarity):
         entries = []
         for g, value in enumerate(row):
-            same = query_labels[q] == gallery_labels[g] and gallery_labels[g] != distractor
+            same = query_labels[q] == gallery_labels[g] and gallery_labels[g] != UNLABELLED
             if same_set and q == g:
                 continue
             if same and query_cameras is not None and query_cameras[q] == gallery_cameras[g]:

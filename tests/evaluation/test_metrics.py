@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 from tests.evaluation.slow import METRICS, rankings, slow_metric
 
 from prunnet._torchvision import require_torchvision
-from prunnet.errors import EvaluationError
+from prunnet.data.answers import LabelAnswers, ListedAnswers
+from prunnet.errors import DataError, EvaluationError
 from prunnet.evaluation import LabelRelevance, Metric, TruthRelevance, score
+
+
+def by_label(*arrays, **options) -> LabelRelevance:
+    return LabelRelevance(LabelAnswers(*arrays, **options))
+
+
+def listed(truth: list[dict], gallery: int) -> TruthRelevance:
+    return TruthRelevance(ListedAnswers(truth, gallery))
 
 
 def vectors(generator: np.random.Generator, count: int, dimensions: int = 6) -> torch.Tensor:
@@ -31,7 +40,7 @@ def expected(name: str, hits: list[list[bool]]) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(3))
 def test_labels(name: str, seed: int) -> None:
     query, gallery, asked, found, _ = problem(seed)
-    values = score(query, gallery, LabelRelevance(asked, found), [name])[name]
+    values = score(query, gallery, by_label(asked, found), [name])[name]
     hits = rankings((query @ gallery.T).numpy(), asked, found)
     np.testing.assert_allclose(values, expected(name, hits), rtol=1e-12)
 
@@ -39,7 +48,7 @@ def test_labels(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_no_image_answers_itself_when_query_and_gallery_are_one_set(name: str) -> None:
     _, gallery, _, found, _ = problem(3)
-    values = score(gallery, gallery, LabelRelevance(found, found, same_set=True), [name])[name]
+    values = score(gallery, gallery, by_label(found, found, same_set=True), [name])[name]
     hits = rankings((gallery @ gallery.T).numpy(), found, found, same_set=True)
     np.testing.assert_allclose(values, expected(name, hits), rtol=1e-12)
 
@@ -48,17 +57,9 @@ def test_no_image_answers_itself_when_query_and_gallery_are_one_set(name: str) -
 def test_images_of_the_querys_identity_and_camera_are_ignored_and_distractors_are_not(name: str) -> None:
     query, gallery, asked, found, generator = problem(4)
     cameras = generator.integers(0, 3, len(asked)), generator.integers(0, 3, len(found))
-    values = score(query, gallery, LabelRelevance(asked, found, *cameras), [name])[name]
+    values = score(query, gallery, by_label(asked, found, cameras), [name])[name]
     hits = rankings((query @ gallery.T).numpy(), asked, found, *cameras)
     np.testing.assert_allclose(values, expected(name, hits), rtol=1e-12)
-
-
-def test_any_label_can_mark_distractors() -> None:
-    query, gallery, asked, found, _ = problem(5)
-    values = score(query, gallery, LabelRelevance(asked, found, distractor_label=2))["mAP"]
-    hits = rankings((query @ gallery.T).numpy(), asked, found, distractor=2)
-    np.testing.assert_allclose(values, expected("mAP", hits), rtol=1e-12)
-    assert np.isnan(values[asked == 2]).all()
 
 
 @pytest.mark.parametrize("name", ["mAP", "mAP@5", "MAP@R"])
@@ -71,15 +72,15 @@ def test_listed_answers_and_junk(name: str) -> None:
         truth.append({"positives": answers, "junk": junk})
         kept = sorted((-row[g], g in answers) for g in range(len(gallery)) if g not in junk)
         hits.append([right for _, right in kept])
-    values = score(query, gallery, TruthRelevance(truth, len(gallery)), [name])[name]
+    values = score(query, gallery, listed(truth, len(gallery)), [name])[name]
     np.testing.assert_allclose(values, expected(name, hits), rtol=1e-12)
 
 
 def test_the_setting_of_memory_changes_nothing_but_memory() -> None:
     query, gallery, asked, found, _ = problem(7, queries=300, gallery=400, classes=5)
-    relevance = LabelRelevance(asked, found)
+    relevance = by_label(asked, found)
     reference = score(query, gallery, relevance, METRICS)
-    truth = TruthRelevance([{"easy": np.flatnonzero(found == label).tolist()} for label in asked], len(found))
+    truth = listed([{"easy": np.flatnonzero(found == label).tolist()} for label in asked], len(found))
     for memory in ("1kB", "300kB", 20_000_000, "2GB"):
         for other in (relevance, truth):
             for name, values in score(query, gallery, other, METRICS, memory=memory).items():
@@ -88,7 +89,7 @@ def test_the_setting_of_memory_changes_nothing_but_memory() -> None:
 
 def test_chunks_stay_within_the_memory_setting() -> None:
     found = np.repeat(np.arange(40), 500)
-    relevance = LabelRelevance(found[::5], found)
+    relevance = by_label(found[::5], found)
     for memory in (1e6, 1e7, 1e8):
         chunks = relevance._chunks(memory)
         assert [chunk.start for chunk in chunks[1:]] == [chunk.stop for chunk in chunks[:-1]]
@@ -99,13 +100,13 @@ def test_chunks_stay_within_the_memory_setting() -> None:
 def test_scoring_leaves_the_number_of_threads_as_it_was() -> None:
     query, gallery, asked, found, _ = problem(8)
     before = torch.get_num_threads()
-    score(query, gallery, LabelRelevance(asked, found))
+    score(query, gallery, by_label(asked, found))
     assert torch.get_num_threads() == before
 
 
 def test_a_network_that_embeds_everything_alike_scores_worst() -> None:
     found = np.repeat(np.arange(5), 4)
-    values = score(torch.ones(20, 3), torch.ones(20, 3), LabelRelevance(found, found))["mAP"]
+    values = score(torch.ones(20, 3), torch.ones(20, 3), by_label(found, found))["mAP"]
     last = [17, 18, 19, 20]
     np.testing.assert_allclose(values, np.mean([(k + 1) / rank for k, rank in enumerate(last)]))
 
@@ -114,13 +115,13 @@ def test_a_network_that_embeds_everything_alike_scores_worst() -> None:
 @given(seed=st.integers(0, 10_000), classes=st.integers(1, 12))
 def test_properties(seed: int, classes: int) -> None:
     query, gallery, asked, found, generator = problem(seed, queries=12, gallery=40, classes=classes)
-    values = score(query, gallery, LabelRelevance(asked, found), METRICS)
+    values = score(query, gallery, by_label(asked, found), METRICS)
     for scores in values.values():
         answered = ~np.isnan(scores)
         assert (answered == np.isin(asked, found)).all()
         assert ((scores[answered] >= 0) & (scores[answered] <= 1)).all()
     order, asking = generator.permutation(len(found)), generator.permutation(len(asked))
-    shuffled = score(query[asking], gallery[order], LabelRelevance(asked[asking], found[order]), METRICS)
+    shuffled = score(query[asking], gallery[order], by_label(asked[asking], found[order]), METRICS)
     for name in METRICS:
         np.testing.assert_allclose(shuffled[name], values[name][asking], rtol=1e-12)
     for lower, higher in (("Recall@1", "CMC@3"), ("CMC@3", "Recall@4"), ("MAP@R", "R-Precision"), ("MAP@R", "mAP")):
@@ -128,7 +129,7 @@ def test_properties(seed: int, classes: int) -> None:
 
     perfect = torch.nn.functional.one_hot(torch.from_numpy(np.where(found < 0, classes, found)), classes + 1).float()
     sought = torch.nn.functional.one_hot(torch.from_numpy(asked), classes + 1).float()
-    for scores in score(sought, perfect, LabelRelevance(asked, found), METRICS).values():
+    for scores in score(sought, perfect, by_label(asked, found), METRICS).values():
         assert (scores[~np.isnan(scores)] == 1).all()
 
 
@@ -147,7 +148,7 @@ def test_against_scikit_learn() -> None:
     query, gallery, asked, found = random_retrieval(0)
     similarity = (query @ gallery.T).numpy()
     reference = [average_precision_score(found == label, row) for label, row in zip(asked, similarity, strict=True)]
-    np.testing.assert_allclose(score(query, gallery, LabelRelevance(asked, found))["mAP"], reference, rtol=1e-6)
+    np.testing.assert_allclose(score(query, gallery, by_label(asked, found))["mAP"], reference, rtol=1e-6)
 
 
 def test_against_torchmetrics() -> None:
@@ -159,7 +160,7 @@ def test_against_torchmetrics() -> None:
     )
 
     query, gallery, asked, found = random_retrieval(1)
-    values = score(query, gallery, LabelRelevance(asked, found), ("mAP", "Recall@1", "Recall@4", "R-Precision"))
+    values = score(query, gallery, by_label(asked, found), ("mAP", "Recall@1", "Recall@4", "R-Precision"))
     for q, row in enumerate(query @ gallery.T + 2):  # it takes answers at or below 0 for wrong
         target = torch.from_numpy(found == asked[q])
         assert values["mAP"][q] == pytest.approx(retrieval_average_precision(row, target).item(), rel=1e-5)
@@ -181,7 +182,7 @@ def test_against_pytorch_metric_learning(same_set: bool) -> None:
     calculator = AccuracyCalculator(tuple(names.values()), k="max_bin_count", knn_func=CustomKNN(CosineSimilarity()))
     labels = torch.from_numpy(asked), torch.from_numpy(found)
     reference = calculator.get_accuracy(query, labels[0], gallery, labels[1], ref_includes_query=same_set)
-    values = score(query, gallery, LabelRelevance(asked, found, same_set=same_set), tuple(names))
+    values = score(query, gallery, by_label(asked, found, same_set=same_set), tuple(names))
     for ours, theirs in names.items():
         assert np.nanmean(values[ours]) == pytest.approx(reference[theirs], rel=1e-6)
 
@@ -194,7 +195,7 @@ def test_an_unknown_metric_is_named(name: str) -> None:
 
 def test_what_cannot_be_scored_is_refused() -> None:
     query, gallery, asked, found, _ = problem(9)
-    relevance = LabelRelevance(asked, found)
+    relevance = by_label(asked, found)
     with pytest.raises(EvaluationError, match=r"25 query vectors expected, found a tensor of shape \(24, 6\)"):
         score(query[:-1], gallery, relevance)
     with pytest.raises(EvaluationError, match="6 dimensions, the gallery has 5"):
@@ -205,7 +206,7 @@ def test_what_cannot_be_scored_is_refused() -> None:
         score(query, broken, relevance)
     with pytest.raises(EvaluationError, match="easy from hard"):
         score(query, gallery, relevance, ["revisited-hard"])
-    with pytest.raises(EvaluationError, match="query 1 names an image outside 0 … 89"):
-        TruthRelevance([{"easy": [0]}, {"hard": [90]}], 90)
-    with pytest.raises(EvaluationError, match="one set for both"):
-        LabelRelevance(asked, found, same_set=True)
+    with pytest.raises(DataError, match="query 1 names an image outside 0 … 89"):
+        listed([{"easy": [0]}, {"hard": [90]}], 90)
+    with pytest.raises(DataError, match="one set for both"):
+        by_label(asked, found, same_set=True)

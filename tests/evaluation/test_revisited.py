@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from prunnet.data.answers import ListedAnswers
 from prunnet.errors import EvaluationError
 from prunnet.evaluation import TruthRelevance, revisited_map, score
 
@@ -64,12 +65,12 @@ def test_scoring_vectors_equals_scoring_their_ranking(seed: int) -> None:
         truth.append({"easy": drawn[: seed * 9], "hard": drawn[50:60], "junk": drawn[60:80]})
     reference = revisited_map((query @ gallery.T).argsort(dim=1, descending=True).T, truth)
     names = [f"revisited-{level}" for level in reference]
-    values = score(query, gallery, TruthRelevance(truth, 200), names)
+    values = score(query, gallery, TruthRelevance(ListedAnswers(truth, 200)), names)
     for level, figures in reference.items():
         scores = values[f"revisited-{level}"]
         mean = scores[~np.isnan(scores)].mean() if (~np.isnan(scores)).any() else np.nan
         assert mean == pytest.approx(figures["mAP"], nan_ok=True)
-    medium = score(query, gallery, TruthRelevance(truth, 200), ["revisited"])["revisited"]
+    medium = score(query, gallery, TruthRelevance(ListedAnswers(truth, 200)), ["revisited"])["revisited"]
     np.testing.assert_array_equal(medium, values["revisited-medium"])
 
 

@@ -1,3 +1,5 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +10,10 @@ from tests.evaluation.conftest import images, made, make_family
 from tests.evaluation.slow import rankings, slow_metric
 
 import prunnet
-from prunnet.data import Protocol, RetrievalData
-from prunnet.errors import CapacityError, EvaluationError, FamilyError
-from prunnet.evaluation import compatibility_matrix, embed_images, evaluate
+from prunnet.data import ImageSet, Protocol, RetrievalData
+from prunnet.data.images import FilePixels
+from prunnet.errors import CapacityError, EvaluationError, FamilyError, UnreadableImageError
+from prunnet.evaluation import CompatibilityMatrix, compatibility_matrix, embed_images, evaluate
 from prunnet.network import Embeddings, PrunableNetwork
 
 
@@ -155,3 +158,101 @@ def test_mistakes_are_found_before_anything_is_embedded(family, data, tmp_path: 
     with pytest.raises(EvaluationError, match="at least one capacity"):
         evaluate(family, data, (), store=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def on_disk(data: RetrievalData, folder: Path, damaged: dict[str, list[int]]) -> RetrievalData:
+    """The same images as files, of which some are no longer images."""
+
+    def stored(part: str, images: ImageSet) -> ImageSet:
+        paths = [folder / part / f"{number}.png" for number in range(len(images))]
+        paths[0].parent.mkdir(parents=True)
+        for number, path in enumerate(paths):
+            images.image(number).save(path)
+        for number in damaged.get(part, []):
+            paths[number].write_bytes(b"damaged")
+        ids = [f"{part}/{path.name}" for path in paths]
+        return ImageSet(FilePixels(paths), images.labels, images.label_names, ids)
+
+    gallery = stored("gallery", data.gallery)
+    return replace(data, query=gallery if data.query is data.gallery else stored("query", data.query), gallery=gallery)
+
+
+@pytest.fixture(params=["labels", "same set", "ground truth"])
+def kind_of_data(request: pytest.FixtureRequest, data: RetrievalData) -> RetrievalData:
+    if request.param == "same set":
+        return RetrievalData("one", None, data.gallery, data.gallery, Protocol(same_set=True))
+    if request.param == "ground truth":
+        truth = [{"easy": [number], "hard": [number + 10], "junk": [number + 20]} for number in range(10)]
+        return replace(data, protocol=Protocol(metric="revisited", ground_truth=truth))
+    return data
+
+
+def test_unreadable_images_are_left_out_and_named(family, kind_of_data, tmp_path: Path) -> None:
+    one_set = kind_of_data.query is kind_of_data.gallery
+    lost_queries, lost_gallery = ([0, 29], [0, 29]) if one_set else ([2, 9], [0, 29, 5])
+    damaged = on_disk(kind_of_data, tmp_path, {"query": lost_queries, "gallery": lost_gallery})
+    queries, gallery = (
+        np.setdiff1d(np.arange(len(images)), lost)
+        for images, lost in ((damaged.query, lost_queries), (damaged.gallery, lost_gallery))
+    )
+    expected = evaluate(family, kind_of_data.take(queries, gallery), (1, 0.5))
+    matrix = evaluate(family, damaged, (1, 0.5), on_error="skip", batch_size=4, store=tmp_path / "store")
+    np.testing.assert_allclose(matrix.per_query, expected.per_query, atol=1e-6)
+    assert (matrix.queries, matrix.unanswered) == (expected.queries, expected.unanswered)
+    assert matrix.unreadable_queries == tuple(damaged.query.ids[number] for number in sorted(lost_queries))
+    assert matrix.unreadable_gallery == tuple(damaged.gallery.ids[number] for number in sorted(lost_gallery))
+    caption = f"2 more not asked, since they cannot be read; the gallery lacks {len(lost_gallery)} images"
+    assert caption in str(matrix)
+    with pytest.raises(UnreadableImageError, match=r"\.png: cannot be read as an image"):
+        evaluate(family, damaged, (1, 0.5), store=tmp_path / "store")
+    matrix.to_json(tmp_path / "matrix.json")
+    assert CompatibilityMatrix.from_json(tmp_path / "matrix.json").to_json() == matrix.to_json()
+
+
+def test_a_query_whose_only_answer_is_unreadable_is_unanswered(family, data, tmp_path: Path) -> None:
+    lonely = replace(data, query=images(np.array([0, 1]), 3), gallery=images(np.array([0, 0, 1, 2]), 4))
+    matrix = evaluate(family, on_disk(lonely, tmp_path, {"gallery": [2]}), (1.0,), on_error="skip")
+    assert (matrix.queries, matrix.unanswered, matrix.unreadable_queries) == (1, 1, ())
+
+
+def test_only_whole_sets_of_embeddings_are_kept(family, data, tmp_path: Path) -> None:
+    damaged = on_disk(data, tmp_path, {"query": [4]})
+    evaluate(family, damaged, (1.0,), store=tmp_path / "store", on_error="skip")
+    assert len(list((tmp_path / "store").iterdir())) == 1
+    data.query.image(4).save(tmp_path / "query/4.png")
+    mended = evaluate(family, damaged, (1.0,), store=tmp_path / "store", on_error="skip")
+    assert mended.unreadable_queries == () and mended.queries == 10
+
+
+def test_images_none_of_which_can_be_read_are_refused(family, data, tmp_path: Path) -> None:
+    damaged = on_disk(data, tmp_path, {"query": list(range(10))})
+    with pytest.raises(EvaluationError, match=r"none of the 10 images can be read, query/0\.png among them"):
+        evaluate(family, damaged, (1.0,), on_error="skip")
+
+
+class Together:
+    """Ranks that are threads of this process."""
+
+    def __init__(self, rank: int, size: int, shared: dict, barrier: threading.Barrier) -> None:
+        self.rank, self.size, self._shared, self._barrier = rank, size, shared, barrier
+
+    def copy_from(self, tensor: torch.Tensor, rank: int) -> None:
+        if rank == self.rank:
+            self._shared["tensor"] = tensor
+        self._barrier.wait(60)
+        tensor.copy_(self._shared["tensor"])
+        self._barrier.wait(60)
+
+
+def test_ranks_that_share_the_work_leave_out_the_same_images(family, data, tmp_path: Path) -> None:
+    damaged = on_disk(data, tmp_path, {"query": [3], "gallery": [7, 8]})
+    alone = evaluate(family, damaged, (1, 0.5, 0.2), on_error="skip")
+    shared, barrier = {}, threading.Barrier(2)
+
+    def work(rank: int) -> CompatibilityMatrix:
+        return evaluate(family, damaged, (1, 0.5, 0.2), on_error="skip", ranks=Together(rank, 2, shared, barrier))
+
+    with ThreadPoolExecutor(2) as pool:
+        for matrix in pool.map(work, range(2)):
+            np.testing.assert_array_equal(matrix.values, alone.values)
+            assert matrix.to_json() == alone.to_json()

@@ -87,6 +87,20 @@ def test_resize_crop_and_normalise_by_hand() -> None:
     assert torch.equal(batch[0, 0, 0], torch.tensor([-1.0] * 4 + [1.0] * 4))
 
 
+def test_crop_pct_cuts_the_border() -> None:
+    image = Image.new("L", (16, 16), 255)
+    image.paste(0, (2, 2, 14, 14))
+    assert prunnet.Preprocessing((1, 8, 8), (0.0,), (1.0,), crop_pct=0.5).transform()(image).max() == 0
+
+
+def test_networks_of_other_channels_take_preprocessed_tensors() -> None:
+    preprocessing = prunnet.Preprocessing((2, 4, 4))
+    tensors = torch.zeros(2, 4, 4)
+    assert preprocessing.batch([tensors, tensors]).shape == (2, 2, 4, 4)
+    with pytest.raises(ImageError, match="1 or 3 channels, the network expects 2; give preprocessed float tensors"):
+        preprocessing.batch(Image.new("L", (4, 4)))
+
+
 @pytest.mark.parametrize(
     ("images", "message"),
     [

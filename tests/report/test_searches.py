@@ -9,7 +9,7 @@ from PIL import Image
 from prunnet.data import ImageSet, Protocol, RetrievalData
 from prunnet.evaluation import relevance_of, score
 from prunnet.network import Embeddings
-from prunnet.report.searches import picture, relevant, search_examples
+from prunnet.report.searches import picture, search_examples
 
 QUERIES, GALLERY, CLASSES = 8, 30, 4
 RNG = np.random.default_rng(0)
@@ -28,16 +28,15 @@ def truth(*keys: str) -> list[dict[str, list[int]]]:
 
 
 def disjoint_truth() -> list[dict[str, list[int]]]:
-    found = []
+    lists = []
     for _ in range(QUERIES):
         order = RNG.permutation(GALLERY).tolist()
-        found.append({"easy": order[:2], "hard": order[2:4], "junk": order[4:12]})
-    return found
+        lists.append({"easy": order[:2], "hard": order[2:4], "junk": order[4:12]})
+    return lists
 
 
 PROTOCOLS = {
     "labels": (False, Protocol()),
-    "distractors": (False, Protocol(distractor_label=0)),
     "cameras": (True, Protocol(camera_junk=True)),
     "positives": (False, Protocol(ground_truth=truth("positives"))),
     "junk": (False, Protocol(ground_truth=disjoint_truth())),
@@ -58,9 +57,9 @@ def test_the_first_answer_is_right_exactly_when_the_metric_says_so(name: str) ->
     searches = search_examples(data, [query], gallery)
     for number, search in enumerate(searches):
         if np.isnan(expected[number]):
-            assert not relevant(data, number)[0].any()
+            assert not any(answer.right for answer in search.answers[query.capacity])
         else:
-            assert search.found[query.capacity][0].right == bool(expected[number])
+            assert search.answers[query.capacity][0].right == bool(expected[number])
 
 
 def test_small_pictures_are_kept_exactly_and_large_ones_shrink() -> None:

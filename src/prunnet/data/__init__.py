@@ -10,11 +10,20 @@ loader = make_loader(data.train, train_transform(net.preprocessing), sampler=Shu
 
 from prunnet.data.checking import Finding, Report, check
 from prunnet.data.images import UNLABELLED, ImageSet
-from prunnet.data.loading import Batch, ImageDataset, Loader, collate, make_loader, shuffled_loader, training_images
+from prunnet.data.loading import (
+    Batch,
+    ImageDataset,
+    Loader,
+    OnError,
+    collate,
+    make_loader,
+    shuffled_loader,
+    train_transform,
+    training_images,
+)
 from prunnet.data.registry import DATASETS, load_data
 from prunnet.data.retrieval import Protocol, RetrievalData
 from prunnet.data.samplers import ClassBalancedSampler, EpochSampler, ShuffledSampler
-from prunnet.data.transforms import eval_transform, train_transform
 
 __all__ = [
     "DATASETS",
@@ -26,13 +35,13 @@ __all__ = [
     "ImageDataset",
     "ImageSet",
     "Loader",
+    "OnError",
     "Protocol",
     "Report",
     "RetrievalData",
     "ShuffledSampler",
     "check",
     "collate",
-    "eval_transform",
     "load_data",
     "make_loader",
     "shuffled_loader",

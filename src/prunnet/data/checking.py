@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from prunnet._progress import track
-from prunnet.data.images import UNLABELLED, ImageSet
+from prunnet.data.answers import answers_of
+from prunnet.data.images import ImageSet
 from prunnet.data.registry import load_data
 from prunnet.data.retrieval import RetrievalData
 from prunnet.errors import UnreadableImageError
@@ -67,25 +67,26 @@ def check(data: RetrievalData | str | Path, min_side: int = 8, examples: int = 3
     seen = _read(present)
     findings: list[Finding] = []
 
-    def found(severity: Literal["error", "warning"], problem: str, cases: Iterable[str]) -> None:
+    def report(severity: Literal["error", "warning"], problem: str, cases: Iterable[str]) -> None:
         listed = list(cases)
         if listed:
             findings.append(Finding(severity, problem, len(listed), tuple(listed[:examples])))
 
-    found("error", "unreadable image", (item.error for item in seen if item.error))
+    report("error", "unreadable image", (item.error for item in seen if item.error))
     small = (item for item in seen if not item.error and item.side < min_side)
-    found("error", f"image under {min_side} pixels", (f"{item.part}: {item.id} ({item.side} px)" for item in small))
-    found("error", "query without an answer in the gallery", (data.query.ids[i] for i in unanswered(data)))
+    report("error", f"image under {min_side} pixels", (f"{item.part}: {item.id} ({item.side} px)" for item in small))
+    unanswered = np.flatnonzero(answers_of(data).counts() == 0)
+    report("error", "query without an answer in the gallery", (data.query.ids[i] for i in unanswered))
     copies = _copies(seen)
     across = [group for group in copies if len({item.part for item in group}) > 1]
-    found("error", "same picture on both sides of a split", map(_describe, across))
+    report("error", "same picture on both sides of a split", map(_describe, across))
     within = [group for group in copies if len({item.part for item in group}) < len(group)]
-    found("warning", "same picture more than once in a set", map(_describe, within))
+    report("warning", "same picture more than once in a set", map(_describe, within))
     if data.train is not None:
         names, counts = data.train.label_names, np.bincount(data.train.labels[data.train.labels >= 0])
-        found("warning", "class of one training image", (names[i] for i in np.flatnonzero(counts == 1)))
+        report("warning", "class of one training image", (names[i] for i in np.flatnonzero(counts == 1)))
         shared = sorted(set(names) & set(data.gallery.label_names))
-        found("warning", "class in training and in evaluation", shared)
+        report("warning", "class in training and in evaluation", shared)
     return Report(data.name, present, tuple(findings))
 
 
@@ -124,22 +125,3 @@ def _copies(seen: list[_Seen]) -> list[list[_Seen]]:
 
 def _describe(group: list[_Seen]) -> str:
     return " = ".join(f"{item.part}: {item.id}" for item in group[:4])
-
-
-def unanswered(data: RetrievalData) -> npt.NDArray[np.int64]:
-    """The queries that no gallery image can answer under the protocol of `data`."""
-    protocol, query, gallery = data.protocol, data.query, data.gallery
-    if protocol.ground_truth is not None:
-        keys = ("positives", "easy", "hard")
-        answers = [any(truth.get(key) for key in keys) for truth in protocol.ground_truth]
-        return np.flatnonzero(~np.array(answers))
-    sizes = np.bincount(gallery.labels[gallery.labels != UNLABELLED], minlength=query.classes)
-    positives = np.where(query.labels == UNLABELLED, 0, sizes[query.labels])
-    if protocol.camera_junk and query.cameras is not None and gallery.cameras is not None:
-        pairs, counts = np.unique(np.stack([gallery.labels, gallery.cameras]), axis=1, return_counts=True)
-        own = {(int(label), int(camera)): int(n) for (label, camera), n in zip(pairs.T, counts, strict=True)}
-        same = [own.get((int(a), int(b)), 0) for a, b in zip(query.labels, query.cameras, strict=True)]
-        positives = positives - np.array(same)
-    elif protocol.same_set:
-        positives = positives - 1  # the query itself
-    return np.flatnonzero(positives < 1)

@@ -11,7 +11,7 @@ Classes of a single image cannot be retrieved and therefore train.
 import hashlib
 from pathlib import Path
 
-from prunnet.data.image_files import Record, retrieval_data
+from prunnet.data.image_files import ImageFile, retrieval_data
 from prunnet.data.lists import is_image
 from prunnet.data.retrieval import Protocol, RetrievalData
 from prunnet.errors import DataError
@@ -37,21 +37,21 @@ def load_folder(root: Path, metric: str = "mAP", test_share: float = 0.25, seed:
     return retrieval_data(root.name, root, train, test, test, Protocol(metric=metric, same_set=True))
 
 
-def _classes(folder: Path) -> list[Record]:
-    records = [
-        Record(path, path.relative_to(folder).parts[0])
+def _classes(folder: Path) -> list[ImageFile]:
+    files = [
+        ImageFile(path, path.relative_to(folder).parts[0])
         for path in sorted(folder.rglob("*"))
         if is_image(path) and len(path.relative_to(folder).parts) > 1
     ]
-    if not records:
+    if not files:
         raise DataError(f"{folder}: holds no images in a folder per class")
-    return records
+    return files
 
 
-def _split(records: list[Record], root: Path, test_share: float, seed: int) -> tuple[list[Record], list[Record]]:
+def _split(files: list[ImageFile], root: Path, test_share: float, seed: int) -> tuple[list[ImageFile], list[ImageFile]]:
     sizes: dict[str | None, int] = {}
-    for record in records:
-        sizes[record.label] = sizes.get(record.label, 0) + 1
+    for file in files:
+        sizes[file.label] = sizes.get(file.label, 0) + 1
     retrievable = [label for label, size in sizes.items() if size > 1]
     if len(retrievable) < 4:
         raise DataError(
@@ -60,5 +60,5 @@ def _split(records: list[Record], root: Path, test_share: float, seed: int) -> t
         )
     retrievable.sort(key=lambda label: hashlib.sha256(f"{seed}/{label}".encode()).digest())
     held_out = set(retrievable[: max(2, round(test_share * len(retrievable)))])
-    train = [record for record in records if record.label not in held_out]
-    return train, [record for record in records if record.label in held_out]
+    train = [file for file in files if file.label not in held_out]
+    return train, [file for file in files if file.label in held_out]

@@ -12,7 +12,7 @@ from prunnet.data.retrieval import Protocol, RetrievalData
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ImageFile:
     """An image file and what is known about it. A `label` of None belongs to no class."""
 
     path: Path | str
@@ -21,21 +21,21 @@ class Record:
     box: Box | None = None
 
 
-def names_of(*groups: Iterable[Record]) -> list[str]:
+def names_of(*groups: Iterable[ImageFile]) -> list[str]:
     """The classes that occur, in order of their name (whole numbers in order of size)."""
-    found = {record.label for group in groups for record in group if record.label is not None}
-    return sorted(found, key=lambda name: (0, int(name), name) if name.isdecimal() else (1, 0, name))
+    labels = {file.label for group in groups for file in group if file.label is not None}
+    return sorted(labels, key=lambda name: (0, int(name), name) if name.isdecimal() else (1, 0, name))
 
 
-def image_set(records: Sequence[Record], names: Sequence[str], root: Path) -> ImageSet:
-    """`records` under the labelling `names`; ids are paths relative to `root`."""
+def image_set(files: Sequence[ImageFile], names: Sequence[str], root: Path) -> ImageSet:
+    """`files` under the labelling `names`; ids are paths relative to `root`."""
     number = {name: label for label, name in enumerate(names)}
-    labels = [UNLABELLED if record.label is None else number[record.label] for record in records]
-    boxes = [record.box for record in records] if any(record.box for record in records) else None
-    cameras = [record.camera for record in records]
+    labels = [UNLABELLED if file.label is None else number[file.label] for file in files]
+    boxes = [file.box for file in files] if any(file.box for file in files) else None
+    cameras = [file.camera for file in files]
     known = np.array(cameras, dtype=np.int64) if cameras and None not in cameras else None
     prefix = f"{root}{os.sep}"
-    paths = [str(record.path) for record in records]
+    paths = [str(file.path) for file in files]
     ids = [path.removeprefix(prefix).replace(os.sep, "/") for path in paths]
     return ImageSet(FilePixels(paths, boxes), labels, names, ids, known)
 
@@ -43,9 +43,9 @@ def image_set(records: Sequence[Record], names: Sequence[str], root: Path) -> Im
 def retrieval_data(
     name: str,
     root: Path,
-    train: Sequence[Record] | None,
-    query: Sequence[Record],
-    gallery: Sequence[Record],
+    train: Sequence[ImageFile] | None,
+    query: Sequence[ImageFile],
+    gallery: Sequence[ImageFile],
     protocol: Protocol,
 ) -> RetrievalData:
     """Query and gallery under one labelling, training images under their own."""

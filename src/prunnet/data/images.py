@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from prunnet._pictures import read_picture
 from prunnet.errors import DataError, UnreadableImageError
 
 Box = tuple[float, float, float, float]
-"""Left, upper, right, lower, in pixels, as `PIL.Image.crop` takes it."""
+"""Left, upper, right, lower, in pixels of the upright image, as `PIL.Image.crop` takes it."""
 
 UNLABELLED = -1
 """The label of an image that is known to belong to no class."""
@@ -26,7 +27,7 @@ class Pixels(Protocol):
 
 
 class FilePixels:
-    """Image files, opened when asked for, cropped to their box, and converted to RGB."""
+    """Image files, opened when asked for, turned upright, then cropped to their box, and converted to RGB."""
 
     def __init__(self, paths: Sequence[Path | str], boxes: Sequence[Box | None] | None = None) -> None:
         self.paths = [str(path) for path in paths]
@@ -37,14 +38,13 @@ class FilePixels:
 
     def open(self, index: int) -> Image.Image:
         path, box = self.paths[index], self.boxes[index] if self.boxes else None
-        try:
-            with Image.open(path) as image:
-                cropped = image.crop(clip_box(box, image.size)) if box else image
-                return cropped.convert("RGB")
-        except FileNotFoundError:
-            raise UnreadableImageError(f"{path}: no such image") from None
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            raise UnreadableImageError(f"{path}: cannot be read as an image ({error})".replace("\n", " ")) from None
+        image = read_picture(path)
+        if box:
+            try:
+                image = image.crop(clip_box(box, image.size))
+            except ValueError as error:
+                raise UnreadableImageError(f"{path}: {error}") from None
+        return image if image.mode == "RGB" else image.convert("RGB")
 
     def take(self, indices: npt.NDArray[np.int64]) -> "FilePixels":
         boxes = self.boxes
@@ -160,10 +160,10 @@ class ImageSet:
 
     def take(self, indices: Sequence[int] | npt.NDArray[Any]) -> "ImageSet":
         """The images at `indices`, under the same labels."""
-        chosen = np.asarray(indices, dtype=np.int64)
-        cameras = None if self.cameras is None else self.cameras[chosen]
-        ids = [self.ids[i] for i in chosen]
-        return ImageSet(self.pixels.take(chosen), self.labels[chosen], self.label_names, ids, cameras)
+        places = np.asarray(indices, dtype=np.int64)
+        cameras = None if self.cameras is None else self.cameras[places]
+        ids = [self.ids[i] for i in places]
+        return ImageSet(self.pixels.take(places), self.labels[places], self.label_names, ids, cameras)
 
     def cached(self, limit_bytes: int = 2 * 1024**3) -> "ImageSet":
         """The same images, decoded now and kept in memory as far as `limit_bytes` allow."""

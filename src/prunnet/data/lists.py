@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from prunnet._pictures import SUFFIXES
 from prunnet.errors import DataError
-
-IMAGE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm", ".pgm"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,8 @@ class Row:
         try:
             return tuple(float(self.fields[column]) for column in columns)
         except ValueError:
-            found = " ".join(self.fields[column] for column in columns)
-            raise self.error(f"{', '.join(columns)} must be numbers, found {found!r}") from None
+            text = " ".join(self.fields[column] for column in columns)
+            raise self.error(f"{', '.join(columns)} must be numbers, found {text!r}") from None
 
     def image(self, path: Path) -> Path:
         """`path`, if there is such a file."""
@@ -89,8 +88,8 @@ def read_csv(file: Path, required: Sequence[str]) -> Iterator[Row]:
                 names = check_columns(file, [name.strip() for name in values], required)
             elif values:
                 if len(values) != len(names):
-                    found = f"expected {len(names)} fields ({','.join(names)}), found {len(values)}"
-                    raise DataError.at(file, reader.line_num, found)
+                    problem = f"expected {len(names)} fields ({','.join(names)}), found {len(values)}"
+                    raise DataError.at(file, reader.line_num, problem)
                 yield Row(file, reader.line_num, dict(zip(names, values, strict=True)))
     except csv.Error as error:
         raise DataError.at(file, reader.line_num, f"not a comma-separated line ({error})") from None
@@ -99,10 +98,13 @@ def read_csv(file: Path, required: Sequence[str]) -> Iterator[Row]:
 
 
 def check_columns(file: Path, names: list[str], required: Sequence[str]) -> list[str]:
-    """`names`, if the `required` are among them."""
+    """`names`, if the `required` are among them and none is there twice."""
     missing = [name for name in required if name not in names]
     if missing:
         raise DataError.at(file, 1, f"the header lacks {', '.join(missing)}; found {','.join(names)!r}")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError.at(file, 1, f"the header names {twice!r} twice; found {','.join(names)!r}")
     return names
 
 
@@ -118,7 +120,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 def is_image(path: Path) -> bool:
     """Whether the name is that of an image, and not of the hidden twin some systems leave in archives."""
-    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".")
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
 def list_images(folder: Path) -> list[Path]:
@@ -128,7 +130,7 @@ def list_images(folder: Path) -> list[Path]:
 
 def require_rows(rows: Iterable[Row], file: Path) -> list[Row]:
     """All of `rows`, of which there must be some."""
-    found = list(rows)
-    if not found:
+    listed = list(rows)
+    if not listed:
         raise DataError(f"{file}: lists no images")
-    return found
+    return listed

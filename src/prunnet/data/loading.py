@@ -1,20 +1,37 @@
-"""From an `ImageSet` to batches of tensors."""
+"""From an `ImageSet` to batches of tensors: augmented for training, or as `Preprocessing.transform` has it."""
 
 import random
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from prunnet._pictures import ToChannels
+from prunnet._torchvision import require_torchvision
 from prunnet.data.images import ImageSet
 from prunnet.data.retrieval import RetrievalData
 from prunnet.data.samplers import EpochSampler, ShuffledSampler
-from prunnet.data.transforms import Preprocessing, Transform, eval_transform
 from prunnet.errors import DataError, UnreadableImageError
 
 OnError = Literal["raise", "skip"]
+Transform = Callable[[Image.Image], Tensor]
+
+
+class Preprocessing(Protocol):
+    """What a network expects of its input (`prunnet.network.Preprocessing` is one)."""
+
+    @property
+    def input_size(self) -> tuple[int, int, int]: ...
+    @property
+    def mean(self) -> tuple[float, ...]: ...
+    @property
+    def std(self) -> tuple[float, ...]: ...
+    @property
+    def interpolation(self) -> str: ...
+    def transform(self) -> Transform: ...
 
 
 class Unreadable(NamedTuple):
@@ -157,4 +174,39 @@ def shuffled_loader(
     Batches of one class vary less than the data do, and statistics are averaged over batches.
     """
     sampler = ShuffledSampler(len(image_set), batch_size, drop_last=False)
-    return make_loader(image_set, eval_transform(preprocessing), sampler=sampler, workers=workers, on_error=on_error)
+    return make_loader(image_set, preprocessing.transform(), sampler=sampler, workers=workers, on_error=on_error)
+
+
+def train_transform(
+    preprocessing: Preprocessing,
+    scale: tuple[float, float] = (0.5, 1.0),
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    hflip: float = 0.5,
+    color_jitter: float = 0.0,
+    random_erasing: float = 0.0,
+) -> Transform:
+    """Augmentation by timm: random crop and flip, then normalisation as `preprocessing` says.
+
+    `scale` and `ratio` bound the area and aspect of the crop; `hflip` and `random_erasing` are probabilities.
+    Classification crops down to 8 % of the image; retrieval has to keep the instance recognisable, hence half of it
+    by default.
+    """
+    to_channels = ToChannels(preprocessing.input_size[0])
+    require_torchvision()
+    from timm.data import create_transform
+    from torchvision.transforms import Compose
+
+    augment_and_normalise = create_transform(
+        input_size=tuple(preprocessing.input_size),
+        mean=tuple(preprocessing.mean),
+        std=tuple(preprocessing.std),
+        interpolation=preprocessing.interpolation,
+        is_training=True,
+        scale=scale,
+        ratio=ratio,
+        hflip=hflip,
+        color_jitter=color_jitter or None,
+        re_prob=random_erasing,
+    )
+    composed: Transform = Compose([to_channels, *augment_and_normalise.transforms])
+    return composed

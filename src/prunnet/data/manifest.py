@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from prunnet.data.image_files import Record, retrieval_data
+from prunnet.data.image_files import ImageFile, retrieval_data
 from prunnet.data.images import Box
 from prunnet.data.lists import Row, check_columns, read_csv, require_rows
 from prunnet.data.retrieval import Protocol, RetrievalData
@@ -31,9 +31,9 @@ def load_manifest(file: Path, root: Path | None = None, metric: str = "mAP") -> 
     cameras = _numbered(rows)
     train, query, gallery, test_split = [], [], [], None
     for row in rows:
-        record = _record(row, folder, cameras)
+        image_file = _image_file(row, folder, cameras)
         if row["split"] == "train":
-            train.append(record)
+            train.append(image_file)
             continue
         if row["split"] not in TEST_SPLITS:
             raise row.error(f"split must be train or test, found {row['split']!r}")
@@ -44,13 +44,13 @@ def load_manifest(file: Path, root: Path | None = None, metric: str = "mAP") -> 
         if not (asks or answers):
             raise row.error(f"a {row['split']} image must be a query, or in the gallery, or both")
         if asks:
-            query.append(record)
+            query.append(image_file)
         if answers:
-            gallery.append(record)
-    for part, records in (("query", query), ("gallery", gallery)):
-        if not records:
+            gallery.append(image_file)
+    for part, image_files in (("query", query), ("gallery", gallery)):
+        if not image_files:
             raise DataError(f"{file}: has no {part} images; give test rows with is_{part} 1")
-    both = {id(record) for record in query} & {id(record) for record in gallery}
+    both = {id(image_file) for image_file in query} & {id(image_file) for image_file in gallery}
     if both and not len(both) == len(query) == len(gallery):
         raise DataError(
             f"{file}: {len(both)} images are query and gallery at once while others are not; "
@@ -82,11 +82,11 @@ def _as_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _record(row: Row, folder: Path, cameras: dict[str, int]) -> Record:
+def _image_file(row: Row, folder: Path, cameras: dict[str, int]) -> ImageFile:
     if not row["path"] or not row["label"]:
         raise row.error("path and label must not be empty")
     camera = cameras[row["camera"]] if cameras else None
-    return Record(folder / row["path"], row["label"], camera, _box(row))
+    return ImageFile(folder / row["path"], row["label"], camera, _box(row))
 
 
 def _numbered(rows: list[Row]) -> dict[str, int]:

@@ -4,28 +4,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prunnet.data.images import UNLABELLED, ImageSet
+import numpy as np
+import numpy.typing as npt
+
+from prunnet.data.images import ImageSet
 from prunnet.errors import DataError
 
+Indices = npt.NDArray[np.int64]
 METRICS = ("mAP", "mAP@100", "Recall@1", "revisited")
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a data set's publication scores a ranking.
+    """How a data set's publication scores a ranking; `prunnet.data.answers` reads it.
 
     `same_set`: query and gallery are one set, and no image is an answer to itself.
     `camera_junk`: gallery images of the query's identity from the query's own camera are ignored.
     `ground_truth`: one dict per query where labels do not tell the answers; lists of gallery indices under `easy`,
     `hard` and `junk` (revisited Oxford and Paris) or under `positives` (GLDv2).
-    `distractor_label`: gallery images under it answer no query and still count as wrong answers.
     """
 
     metric: str = "mAP"
     same_set: bool = False
     camera_junk: bool = False
     ground_truth: list[dict[str, list[int]]] | None = None
-    distractor_label: int = UNLABELLED
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -58,6 +60,20 @@ class RetrievalData:
         truth = self.protocol.ground_truth
         if truth is not None and len(truth) != len(self.query):
             raise DataError(f"{self.name}: {len(truth)} ground truths for {len(self.query)} queries")
+
+    def take(self, query: Indices, gallery: Indices) -> "RetrievalData":
+        """The same data with these queries and gallery images alone; the ground truth follows."""
+        protocol, taken = self.protocol, self.gallery.take(gallery)
+        if protocol.ground_truth is not None:
+            place = {int(old): new for new, old in enumerate(gallery)}
+            truth = [
+                {key: [place[image] for image in images if image in place] for key, images in lists.items()}
+                for lists in (protocol.ground_truth[i] for i in query)
+            ]
+            protocol = replace(protocol, ground_truth=truth)
+        one_set = self.query is self.gallery and np.array_equal(query, gallery)
+        asked = taken if one_set else self.query.take(query)
+        return replace(self, query=asked, gallery=taken, protocol=protocol)
 
     def cached(self, limit_bytes: int = 2 * 1024**3) -> "RetrievalData":
         """The same data, decoded into memory as far as `limit_bytes` allow for each set."""

@@ -20,8 +20,7 @@ Indices = npt.NDArray[np.int64]
 class EpochSampler(Sampler[list[int]], ABC):
     """Deals batches, and knows where it is: `state_dict()` mid-epoch, loaded elsewhere, continues with the next batch.
 
-    `set_epoch` starts an epoch; naming the epoch a sampler is already in leaves its position alone, so a resumed loop
-    may call it as usual. Running to the end moves on to the next epoch.
+    Running to the end moves on to the next epoch.
     """
 
     def __init__(self, batch_size: int, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
@@ -61,11 +60,6 @@ class EpochSampler(Sampler[list[int]], ABC):
             mine = slice(self.rank * share, (self.rank + 1) * share)
             yield list(zip(batch[mine].tolist(), seeds[mine].tolist(), strict=True))
         self.epoch, self.position = epoch + 1, 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Start `epoch`, unless it is under way already."""
-        if epoch != self.epoch:
-            self.epoch, self.position = epoch, 0
 
     def state_dict(self) -> dict[str, Any]:
         """Where the sampler is, as plain numbers."""

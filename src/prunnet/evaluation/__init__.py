@@ -8,7 +8,7 @@ matrix.heatmap("matrix.png")
 
 from prunnet.evaluation.bootstrap import Intervals
 from prunnet.evaluation.check import CompatibilityCheck, Violation
-from prunnet.evaluation.embedding import embed_images
+from prunnet.evaluation.embedding import Embedded, embed_images, embed_readable
 from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, score
 from prunnet.evaluation.relevance import LabelRelevance, Relevance, TruthRelevance, relevance_of
@@ -18,6 +18,7 @@ from prunnet.evaluation.scoring import compatibility_matrix, evaluate
 __all__ = [
     "CompatibilityCheck",
     "CompatibilityMatrix",
+    "Embedded",
     "Intervals",
     "LabelRelevance",
     "Metric",
@@ -27,6 +28,7 @@ __all__ = [
     "Violation",
     "compatibility_matrix",
     "embed_images",
+    "embed_readable",
     "evaluate",
     "relevance_of",
     "revisited_map",

@@ -2,18 +2,20 @@
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from prunnet._checked import load_tensors, save_tensors
 from prunnet._files import write_atomically
 from prunnet._progress import track
-from prunnet.data import ImageSet, eval_transform, make_loader
-from prunnet.errors import DamagedError, EvaluationError
+from prunnet.data import ImageSet, OnError, make_loader
+from prunnet.errors import DamagedError, EvaluationError, UnreadableImageError
 from prunnet.network import Embeddings, Preprocessing, Subnetwork
 from prunnet.network.capacity import format_capacity
 
@@ -32,7 +34,13 @@ class Encoder(Protocol):
     def __call__(self, images: Tensor, /) -> Tensor: ...
 
 
-@torch.no_grad()
+class Embedded(NamedTuple):
+    """A row for every image, in order; of zeros where the image could not be read."""
+
+    embeddings: Embeddings
+    readable: npt.NDArray[np.bool_]
+
+
 def embed_images(
     encoder: Encoder,
     images: ImageSet,
@@ -43,20 +51,57 @@ def embed_images(
     description: str = "",
 ) -> Embeddings:
     """Embed every image in order. With a `store` folder the result is kept there, and found there the next time."""
+    return embed_readable(
+        encoder,
+        images,
+        batch_size=batch_size,
+        workers=workers,
+        store=store,
+        description=description,
+        on_error="raise",
+    ).embeddings
+
+
+@torch.no_grad()
+def embed_readable(
+    encoder: Encoder,
+    images: ImageSet,
+    *,
+    batch_size: int = 64,
+    workers: int = 0,
+    store: Path | None = None,
+    description: str = "",
+    on_error: OnError = "skip",
+) -> Embedded:
+    """Embed the images that can be read; only what is whole is kept in `store`."""
     capacity, family_id, preprocessing = encoder.capacity, encoder.family_id, encoder.preprocessing
+    readable = np.ones(len(images), dtype=np.bool_)
     file = None
     if store is not None and isinstance(encoder, Subnetwork):
-        file = store / f"{family_id}-{capacity:.6g}-{fingerprint(encoder, images)}.safetensors"
-        if (vectors := _read(file, len(images))) is not None:
-            return Embeddings(vectors, family_id, capacity)
-    loader = make_loader(images, eval_transform(preprocessing), batch_size, workers=workers)
+        with suppress(UnreadableImageError):  # whole it will not be
+            file = store / f"{family_id}-{capacity:.6g}-{fingerprint(encoder, images)}.safetensors"
+        if file is not None and (kept := _read(file, len(images))) is not None:
+            return Embedded(Embeddings(kept, family_id, capacity), readable)
+    loader = make_loader(images, preprocessing.transform(), batch_size, workers=workers, on_error=on_error)
     parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
     device = next((parameter.device for parameter in parameters), torch.device("cpu"))
     text = f"{description} {format_capacity(capacity)}".strip()
-    vectors = torch.cat([encoder(batch.images.to(device)).float().cpu() for batch in track(loader, text)])
-    if file is not None:
+    read, parts = [], []
+    for batch in track(loader, text):
+        if len(batch.images):
+            read.append(batch.indices)
+            parts.append(encoder(batch.images.to(device)).float().cpu())
+    if not parts:
+        raise EvaluationError(f"none of the {len(images)} images can be read, {images.ids[0]} among them")
+    vectors = torch.cat(parts)
+    if len(vectors) < len(images):
+        indices = torch.cat(read)
+        readable[:] = False
+        readable[indices.numpy()] = True
+        vectors = vectors.new_zeros(len(images), vectors.shape[1]).index_copy_(0, indices, vectors)
+    elif file is not None:
         _write(file, vectors)
-    return Embeddings(vectors, family_id, capacity)
+    return Embedded(Embeddings(vectors, family_id, capacity), readable)
 
 
 def fingerprint(subnetwork: Subnetwork, images: ImageSet) -> str:

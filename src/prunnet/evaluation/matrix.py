@@ -20,6 +20,7 @@ from prunnet.network.capacity import format_capacity
 PathLike = str | os.PathLike[str]
 FORMAT = "prunnet compatibility matrix 2"
 UNSEALED = "prunnet compatibility matrix 1"
+UNREADABLE = ("unreadable_queries", "unreadable_gallery")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Model:
 class CompatibilityMatrix:
     """`values[i, j]` = M(φq = models[i], φg = models[j]), as a fraction; the diagonal holds the self-tests.
 
-    `queries` were scored, `unanswered` ones left out because nothing in the gallery answers them.
+    `queries` were scored, `unanswered` ones left out because nothing in the gallery answers them. `unreadable_queries`
+    and `unreadable_gallery` name images left out beforehand.
     `per_query` `[models, models, queries]` is what intervals and paired comparisons are computed from.
     """
 
@@ -52,6 +54,8 @@ class CompatibilityMatrix:
     unanswered: int = 0
     per_query: Floats | None = None
     intervals: Intervals | None = None
+    unreadable_queries: tuple[str, ...] = ()
+    unreadable_gallery: tuple[str, ...] = ()
 
     def at(self, query: float, gallery: float) -> float:
         """M(φq, φg) by capacity, where there is one family."""
@@ -71,16 +75,16 @@ class CompatibilityMatrix:
 
     def check(self, tolerance: float = 0.0) -> CompatibilityCheck:
         """Compatible if every cross-test is at least the smaller one's self-test, less `tolerance` (a fraction)."""
-        reference, found = self.reference, []
+        reference, violations = self.reference, []
         for row, column in np.ndindex(self.values.shape):
             smaller = reference[row, column]
             cross, alone = float(self.values[row, column]), float(self.values[smaller, smaller])
             if row != column and cross < alone - tolerance:
                 interval = self._margin(row, column)
                 names = self.models[row].name, self.models[column].name
-                found.append(Violation(*names, cross, alone, self.models[smaller].name, interval))
-        found.sort(key=lambda violation: violation.cross_test - violation.self_test)
-        return CompatibilityCheck(len(self.models) * (len(self.models) - 1), tolerance, tuple(found))
+                violations.append(Violation(*names, cross, alone, self.models[smaller].name, interval))
+        violations.sort(key=lambda violation: violation.cross_test - violation.self_test)
+        return CompatibilityCheck(len(self.models) * (len(self.models) - 1), tolerance, tuple(violations))
 
     def _margin(self, row: int, column: int) -> tuple[float, float] | None:
         if self.intervals is None:
@@ -118,6 +122,7 @@ class CompatibilityMatrix:
                 np.save(file, self.per_query.astype(np.float32), allow_pickle=False)
         content: dict[str, Any] = {"format": FORMAT, "metric": self.metric, "data": self.data}
         content |= {"queries": self.queries, "unanswered": self.unanswered}
+        content |= {key: list(getattr(self, key)) for key in UNREADABLE}
         content |= {"models": [asdict(model) for model in self.models], "values": self.values.tolist()}
         if self.intervals is not None:
             content["intervals"] = self.intervals.as_lists()
@@ -138,6 +143,7 @@ class CompatibilityMatrix:
                 raise ValueError(f"{len(models)} models with values of shape {values.shape}")
             intervals = Intervals.from_lists(content["intervals"]) if "intervals" in content else None
             rest = {key: content[key] for key in ("metric", "data", "queries", "unanswered")}
+            rest |= {key: tuple(content.get(key, ())) for key in UNREADABLE}
             per_query = _read_scores(_scores_beside(source), (*values.shape, content["queries"]))
             return cls(models=models, values=values, intervals=intervals, per_query=per_query, **rest)
         except OSError as error:

@@ -24,8 +24,8 @@ KNOWN = "mAP, mAP@k, Recall@k, CMC@k, MAP@R, R-Precision, revisited, revisited-e
 def average_precision(ranks: Ints, answers: Ints, at: int | None = None) -> Floats:
     """Mean of the precision at each answer; with `at`, over the first `at` ranks and divided by min(answers, at)."""
     limit = ABSENT - 1 if at is None else at
-    found = np.arange(1, ranks.shape[1] + 1) / ranks
-    total = np.where(ranks <= limit, found, 0.0).sum(axis=1)
+    precision = np.arange(1, ranks.shape[1] + 1) / ranks
+    total = np.where(ranks <= limit, precision, 0.0).sum(axis=1)
     return _over(total, np.minimum(answers, limit))
 
 
@@ -36,8 +36,8 @@ def recall_at(ranks: Ints, answers: Ints, at: int) -> Floats:
 
 def average_precision_at_r(ranks: Ints, answers: Ints) -> Floats:
     """MAP@R: precision at each answer within the first R ranks, over R, R being the number of answers."""
-    found = np.arange(1, ranks.shape[1] + 1) / ranks
-    return _over(np.where(ranks <= answers[:, None], found, 0.0).sum(axis=1), answers)
+    precision = np.arange(1, ranks.shape[1] + 1) / ranks
+    return _over(np.where(ranks <= answers[:, None], precision, 0.0).sum(axis=1), answers)
 
 
 def r_precision(ranks: Ints, answers: Ints) -> Floats:
@@ -103,12 +103,12 @@ def score(
     `query` and `gallery` are vectors `[n, d]`, compared by inner product. Beside them and one reordered copy of the
     gallery, `memory` bounds what is used, whatever the number of queries and gallery images.
     """
-    chosen = [Metric.parse(name) for name in metrics]
+    parsed = [Metric.parse(name) for name in metrics]
     check_vectors(query, relevance.queries, "query")
     check_vectors(gallery, relevance.gallery, "gallery")
     if query.shape[1] != gallery.shape[1]:
         raise EvaluationError(f"queries have {query.shape[1]} dimensions, the gallery has {gallery.shape[1]}")
-    values = score_arranged(query, relevance.arrange(gallery), relevance, chosen, memory)
+    values = score_arranged(query, relevance.arrange(gallery), relevance, parsed, memory)
     return dict(zip(metrics, values, strict=True))
 
 

@@ -1,10 +1,10 @@
-"""Which gallery images answer a query, which are ignored, and how many wrong ones come before each right one.
+"""How many wrong gallery images come before each right one; which are right or ignored is `prunnet.data.answers`' rule.
 
 Ties are read pessimistically: a wrong image as similar as a right one counts as ranked before it. So a score depends
 neither on the order of the gallery nor on a sort, and a network that embeds everything alike scores as badly as it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import Any, NamedTuple, Protocol
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from prunnet.data import UNLABELLED, RetrievalData
-from prunnet.errors import EvaluationError
+from prunnet.data.answers import LabelAnswers, ListedAnswers, answers_of
 from prunnet.evaluation.counting import COLUMNS, Floats32, Ints, add_reaching
 
 Floats = npt.NDArray[np.float64]
@@ -55,30 +55,17 @@ class Relevance(Protocol):
 
 def relevance_of(data: RetrievalData) -> Relevance:
     """What the protocol of `data` says."""
-    rule, query, gallery = data.protocol, data.query, data.gallery
-    if rule.ground_truth is not None:
-        return TruthRelevance(rule.ground_truth, len(gallery))
-    cameras = (query.cameras, gallery.cameras) if rule.camera_junk else (None, None)
-    return LabelRelevance(query.labels, gallery.labels, *cameras, rule.same_set, rule.distractor_label)
+    answers = answers_of(data)
+    return LabelRelevance(answers) if isinstance(answers, LabelAnswers) else TruthRelevance(answers)
 
 
 class LabelRelevance:
-    """Gallery images of the query's label answer it, except itself (`same_set`) and those of its own camera (junk)."""
+    """Answers by label: what is right or ignored for a query is among the gallery images of its class."""
 
-    def __init__(
-        self,
-        query_labels: Ints,
-        gallery_labels: Ints,
-        query_cameras: Ints | None = None,
-        gallery_cameras: Ints | None = None,
-        same_set: bool = False,
-        distractor_label: int = UNLABELLED,
-    ) -> None:
-        self.queries, self.gallery, self.same_set = len(query_labels), len(gallery_labels), same_set
-        if same_set and self.queries != self.gallery:
-            raise EvaluationError(f"one set for both, yet {self.queries} queries and {self.gallery} gallery images")
-        self._cameras = None if query_cameras is None or gallery_cameras is None else (query_cameras, gallery_cameras)
-        classes, sizes = np.unique(gallery_labels[gallery_labels != distractor_label], return_counts=True)
+    def __init__(self, answers: LabelAnswers) -> None:
+        self.queries, self.gallery, self._answers = answers.queries, answers.gallery, answers
+        query_labels, gallery_labels = answers.query_labels, answers.gallery_labels
+        classes, sizes = np.unique(gallery_labels[gallery_labels != UNLABELLED], return_counts=True)
         asked = np.flatnonzero(np.isin(classes, query_labels))
         # The gallery class by class makes the answers to neighbouring queries one short range of columns, apart from
         # which every column is wrong for all of them; classes by size give neighbours about as many answers.
@@ -125,13 +112,9 @@ class LabelRelevance:
         first, last = self.first[rows, None], self.last[rows, None]
         near = slice(int(first[0, 0]), int(last[-1, 0]))
         columns = first + np.arange((last - first).max())
-        right = columns < last
+        present = columns < last
         columns = np.minimum(columns, last - 1)
-        asked, found = self.query_order[rows, None], self.gallery_order[columns]
-        if self.same_set:
-            right &= found != asked
-        if self._cameras is not None:
-            right &= self._cameras[1][found] != self._cameras[0][asked]
+        right = present & self._answers.right(self.query_order[rows, None], self.gallery_order[columns])
 
         similarity = (query @ gallery[near].T).numpy()
         own = np.take_along_axis(similarity, columns - near.start, axis=1)
@@ -148,25 +131,19 @@ class LabelRelevance:
 
 
 class TruthRelevance:
-    """Answers listed per query: gallery indices under `easy`, `hard` and `junk`, or under `positives`."""
+    """Answers listed per query."""
 
-    def __init__(self, ground_truth: Sequence[Mapping[str, Sequence[int]]], gallery: int) -> None:
-        self.queries, self.gallery = len(ground_truth), gallery
-        self._answers: list[Ints] = []
+    def __init__(self, answers: ListedAnswers) -> None:
+        self.queries, self.gallery = answers.queries, answers.gallery
+        self._right: list[Ints] = []
         self._hard: list[npt.NDArray[np.bool_]] = []
-        self._junk: list[Ints] = []
-        for number, truth in enumerate(ground_truth):
-            easy, hard, junk = (
-                np.unique(np.concatenate([np.asarray(truth.get(key, ()), dtype=np.int64) for key in keys]))
-                for keys in (("easy", "positives"), ("hard",), ("junk",))
-            )
-            answers = np.concatenate([easy, hard])
-            listed = np.concatenate([answers, junk])
-            if listed.size and not 0 <= listed.min() <= listed.max() < gallery:
-                raise EvaluationError(f"the ground truth of query {number} names an image outside 0 … {gallery - 1}")
-            self._answers.append(answers)
-            self._hard.append(np.arange(len(answers)) >= len(easy))
-            self._junk.append(junk)
+        self._ignored: list[Ints] = []
+        for number in range(answers.queries):
+            query, listed = np.array(number), answers.listed(number)
+            right = listed[answers.right(query, listed)]
+            self._right.append(right)
+            self._hard.append(answers.hard(query, right))
+            self._ignored.append(listed[answers.ignored(query, listed)])
 
     def arrange(self, gallery: Tensor) -> Tensor:
         return gallery
@@ -182,7 +159,7 @@ class TruthRelevance:
         return values
 
     def _before(self, query: Tensor, gallery: Tensor, rows: slice) -> Before:
-        answers, junk = self._answers[rows], self._junk[rows]
+        answers, ignored = self._right[rows], self._ignored[rows]
         widest = max(1, *map(len, answers))
         counts = np.full((len(answers), widest), ABSENT, dtype=np.int64)
         hard = np.zeros(counts.shape, dtype=np.bool_)
@@ -192,7 +169,7 @@ class TruthRelevance:
                 continue
             thresholds = similarity[answers[row]]
             similarity[answers[row]] = -np.inf
-            similarity[junk[row]] = -np.inf
+            similarity[ignored[row]] = -np.inf
             counts[row, :used] = 0
             add_reaching(counts[row : row + 1, :used], similarity[None], thresholds[None])
             hard[row, :used] = self._hard[rows][row]

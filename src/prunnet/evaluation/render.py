@@ -74,6 +74,10 @@ def caption(matrix: "CompatibilityMatrix") -> str:
     text = f"{matrix.queries} queries"
     if matrix.unanswered:
         text += f"; {matrix.unanswered} more left out, since nothing in the gallery answers them"
+    if matrix.unreadable_queries:
+        text += f"; {len(matrix.unreadable_queries)} more not asked, since they cannot be read"
+    if matrix.unreadable_gallery:
+        text += f"; the gallery lacks {len(matrix.unreadable_gallery)} images that cannot be read"
     if matrix.intervals is not None:
         share = format_capacity(matrix.intervals.confidence)
         text += f"; ± half the {share} bootstrap interval over queries"

@@ -40,9 +40,9 @@ def revisited_map(
         for column, truth in zip(order.T, ground_truth, strict=True):
             answers = _listed(truth, wanted)
             if answers.size:
-                found = _ranks_without(column, answers, _listed(truth, ignored))
-                precision = trapezoid_precision(found[None], np.array([answers.size]))[0]
-                scores.append([precision, *(_precision_at(found, k) for k in at)])
+                places = _ranks_without(column, answers, _listed(truth, ignored))
+                precision = trapezoid_precision(places[None], np.array([answers.size]))[0]
+                scores.append([precision, *(_precision_at(places, k) for k in at)])
         means = np.mean(scores, axis=0) if scores else np.full(1 + len(at), np.nan)
         names = ["mAP", *(f"mP@{k}" for k in at)]
         results[level] = {name: float(mean) for name, mean in zip(names, means, strict=True)}

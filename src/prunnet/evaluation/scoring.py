@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -10,15 +11,20 @@ import torch
 from torch import Tensor
 
 from prunnet._progress import track
-from prunnet.data import RetrievalData, shuffled_loader
+from prunnet.data import OnError, RetrievalData, shuffled_loader
 from prunnet.errors import EvaluationError, FamilyError
-from prunnet.evaluation.embedding import embed_images
+from prunnet.evaluation.embedding import embed_readable
 from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, check_vectors, score_arranged
 from prunnet.evaluation.relevance import relevance_of
 from prunnet.network import Embeddings, Family
 from prunnet.network.capacity import check_capacities
 from prunnet.network.family import ADAPT_BATCHES
+
+Rows = dict[tuple[int, str], Tensor]
+"""By the place of a member, and `query` or `gallery`: a row for each image."""
+
+Ids = dict[str, tuple[str, ...]]
 
 
 class Ranks(Protocol):
@@ -46,6 +52,7 @@ def evaluate(
     adapt_batches: int | None = ADAPT_BATCHES,
     memory: str | float = "1GB",
     ranks: Ranks | None = None,
+    on_error: OnError = "raise",
 ) -> CompatibilityMatrix:
     """The compatibility matrix of `family` on `data`, by the metric its protocol names unless `metric` says otherwise.
 
@@ -53,7 +60,9 @@ def evaluate(
     compare with, for a model upgrade: the matrix then holds both, and `check()` asks of pairs across them to reach the
     old one's self-test. Embeddings are kept in `store`, so that an interrupted evaluation continues where it was. A
     capacity whose batch-norm statistics were never adapted gets them here, from `adapt_batches` batches of the training
-    images. `memory` bounds scoring, beside the embeddings. `ranks` share the work, and all get the matrix.
+    images. `memory` bounds scoring, beside the embeddings. `ranks` share the work, and all get the matrix. An image
+    that cannot be read is refused, or with `on_error="skip"` left out and named in the matrix: a query is then not
+    asked, a gallery image answers nobody.
     """
     Metric.parse(metric or data.protocol.metric)
     wanted = family.usual_capacities if capacities is None else check_capacities(capacities)
@@ -65,30 +74,37 @@ def evaluate(
     folder = None if store is None else Path(store)
     one_set = data.query is data.gallery
     parts = {"gallery": data.gallery} if one_set else {"query": data.query, "gallery": data.gallery}
-    vectors: dict[tuple[int, str], Tensor] = {}
+    vectors: Rows = {}
+    readable: Rows = {}
     for place, (owner, capacity) in enumerate(members):
         if ranks is not None and place % ranks.size != ranks.rank:
             for part, images in parts.items():
                 vectors[place, part] = torch.empty(len(images), owner.embedding_dim)
+                readable[place, part] = torch.empty(len(images), dtype=torch.uint8)
             continue
         subnetwork = owner.subnetwork(capacity)
         if device is not None:
             subnetwork = subnetwork.to(device)
         if not subnetwork.adapted and data.train is not None and adapt_batches != 0:
-            loader = shuffled_loader(data.train, subnetwork.preprocessing, batch_size, workers)
+            loader = shuffled_loader(data.train, subnetwork.preprocessing, batch_size, workers, on_error)
             subnetwork.adapt(loader, adapt_batches=adapt_batches)
         for part, images in parts.items():
-            vectors[place, part] = embed_images(
+            embedded = embed_readable(
                 subnetwork,
                 images,
                 batch_size=batch_size,
                 workers=workers,
                 store=folder,
                 description=f"embedding {part}",
-            ).vectors
+                on_error=on_error,
+            )
+            vectors[place, part] = embedded.embeddings.vectors
+            readable[place, part] = torch.from_numpy(embedded.readable.astype(np.uint8))
     if ranks is not None:
-        for (place, _), tensor in vectors.items():
-            ranks.copy_from(tensor, place % ranks.size)
+        for tensors in (vectors, readable):
+            for (place, _), tensor in tensors.items():
+                ranks.copy_from(tensor, place % ranks.size)
+    data, vectors, unreadable = _without_unreadable(data, vectors, readable)
     # networks of one family that share no space have ids of their own; here it is asked what they share
     made = {
         (place, part): Embeddings(tensor, members[place][0].family_id, members[place][1])
@@ -96,7 +112,28 @@ def evaluate(
     }
     gallery = [made[place, "gallery"] for place in range(len(members))]
     query = gallery if one_set else [made[place, "query"] for place in range(len(members))]
-    return compatibility_matrix(query, gallery, data, metric, old=None if old is None else old.family_id, memory=memory)
+    old_id = None if old is None else old.family_id
+    matrix = compatibility_matrix(query, gallery, data, metric, old=old_id, memory=memory)
+    return replace(matrix, unreadable_queries=unreadable["query"], unreadable_gallery=unreadable["gallery"])
+
+
+def _without_unreadable(data: RetrievalData, vectors: Rows, readable: Rows) -> tuple[RetrievalData, Rows, Ids]:
+    """What is left to score when images go that some member could not read, and the ids of those by part."""
+    flags = {
+        part: torch.stack([flag for (_, its_part), flag in readable.items() if its_part == part]).bool().all(0)
+        for _, part in readable
+    }
+    if data.protocol.same_set or data.query is data.gallery:
+        flags = dict.fromkeys(("query", "gallery"), torch.stack(list(flags.values())).all(0))
+    unreadable = {
+        part: tuple(images.ids[index] for index in (~flags[part]).nonzero().flatten().tolist())
+        for part, images in (("query", data.query), ("gallery", data.gallery))
+    }
+    if not any(unreadable.values()):
+        return data, vectors, unreadable
+    kept = {part: flag.nonzero().flatten() for part, flag in flags.items()}
+    data = data.take(kept["query"].numpy(), kept["gallery"].numpy())
+    return data, {(place, part): rows[kept[part]] for (place, part), rows in vectors.items()}, unreadable
 
 
 def compatibility_matrix(
@@ -112,21 +149,22 @@ def compatibility_matrix(
 
     All are of one family, unless `old` names the id of a second one.
     """
-    models = tuple(_model(asked, found, query[0].family_id, old) for asked, found in zip(query, gallery, strict=True))
-    chosen, relevance = Metric.parse(metric or data.protocol.metric), relevance_of(data)
+    pairs = list(zip(query, gallery, strict=True))
+    models = tuple(_model(*pair, query[0].family_id, old) for pair in pairs)
+    parsed, relevance = Metric.parse(metric or data.protocol.metric), relevance_of(data)
     dimensions = {embeddings.vectors.shape[-1] for embeddings in (*query, *gallery)}
     if len(dimensions) > 1:
         raise EvaluationError(
             f"embeddings of {' and '.join(map(str, sorted(dimensions)))} dimensions cannot be compared"
         )
-    for asked, found in zip(query, gallery, strict=True):
-        check_vectors(asked.vectors, relevance.queries, "query")
-        check_vectors(found.vectors, relevance.gallery, "gallery")
+    for asking, answering in pairs:
+        check_vectors(asking.vectors, relevance.queries, "query")
+        check_vectors(answering.vectors, relevance.gallery, "gallery")
     scores = np.empty((len(models), len(models), relevance.queries))
-    for column, found in enumerate(track(gallery, "scoring galleries")):
-        arranged = relevance.arrange(found.vectors)
-        for row, asked in enumerate(query):
-            scores[row, column] = score_arranged(asked.vectors, arranged, relevance, [chosen], memory)[0]
+    for column, answering in enumerate(track(gallery, "scoring galleries")):
+        arranged = relevance.arrange(answering.vectors)
+        for row, asking in enumerate(query):
+            scores[row, column] = score_arranged(asking.vectors, arranged, relevance, [parsed], memory)[0]
     answered = ~np.isnan(scores[0, 0])
     if not answered.any():
         raise EvaluationError(f"{data.name}: nothing in the gallery answers any of the {relevance.queries} queries")
@@ -134,7 +172,7 @@ def compatibility_matrix(
     return CompatibilityMatrix(
         models=models,
         values=per_query.mean(axis=-1),
-        metric=chosen.name,
+        metric=parsed.name,
         data=data.name,
         queries=int(answered.sum()),
         unanswered=int((~answered).sum()),

@@ -1,7 +1,8 @@
 """From pictures to what a network takes: one description that travels with every subnetwork and file."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from prunnet._pictures import ToChannels
 from prunnet._torchvision import require_torchvision
 from prunnet.errors import ImageError, ModuleError
 
 Picture = Image.Image | np.ndarray[Any, Any] | Tensor
+Transform = Callable[[Image.Image], Tensor]
 
 
 @dataclass(frozen=True)
@@ -61,18 +64,22 @@ class Preprocessing:
             mean, std = (float(np.mean(mean)),) * channels, (float(np.mean(std)),) * channels
         return cls((channels, height, width), mean, std, config["interpolation"], config["crop_pct"])
 
-    def transform(self) -> Any:
-        """timm's evaluation transform: PIL image → normalised tensor `[C, H, W]`."""
+    def transform(self) -> Transform:
+        """What every picture goes through before inference: PIL image → normalised tensor `[C, H, W]`, by timm."""
+        to_channels = ToChannels(self.input_size[0])
         require_torchvision()
         from timm.data import create_transform
+        from torchvision.transforms import Compose
 
-        return create_transform(
+        resize_and_normalise = create_transform(
             self.input_size,
             interpolation=self.interpolation,
             mean=self.mean,
             std=self.std,
             crop_pct=self.crop_pct,
         )
+        composed: Transform = Compose([to_channels, *resize_and_normalise.transforms])
+        return composed
 
     def batch(self, pictures: Sequence[Picture] | Picture) -> Tensor:
         """PIL images, arrays `[H, W(, C)]` or uint8 tensors `[C, H, W]` → one normalised tensor `[N, C, H, W]`.
@@ -81,11 +88,9 @@ class Preprocessing:
         """
         if isinstance(pictures, Tensor) and pictures.ndim == 4 and pictures.is_floating_point():
             return check_images(pictures, self)
-        transform, channels = self.transform(), self.input_size[0]
+        transform = cache(self.transform)  # tensors need none
         images = [
-            picture
-            if isinstance(picture, Tensor) and picture.is_floating_point()
-            else transform(to_pil(picture, channels))
+            picture if isinstance(picture, Tensor) and picture.is_floating_point() else transform()(to_pil(picture))
             for picture in one_by_one(pictures)
         ]
         if not images:
@@ -112,8 +117,8 @@ def one_by_one(pictures: Sequence[Picture] | Picture) -> Iterable[Picture]:
     return pictures
 
 
-def to_pil(picture: Picture, channels: int) -> Image.Image:
-    """Any picture as a PIL image with the mode that the network's channels ask for."""
+def to_pil(picture: Picture) -> Image.Image:
+    """Any picture as a PIL image."""
     if isinstance(picture, Tensor):
         if picture.dtype != torch.uint8 or picture.ndim != 3:
             raise ImageError(
@@ -125,10 +130,7 @@ def to_pil(picture: Picture, channels: int) -> Image.Image:
         picture = _array_to_pil(picture)
     if not isinstance(picture, Image.Image):
         raise ImageError(f"an image must be a PIL image, an array or a tensor; found {type(picture).__name__}")
-    modes = {1: "L", 3: "RGB", 4: "RGBA"}
-    if channels not in modes:
-        raise ImageError(f"images with {channels} channels must be given as preprocessed float tensors")
-    return picture.convert(modes[channels])
+    return picture
 
 
 def _array_to_pil(array: np.ndarray[Any, Any]) -> Image.Image:

@@ -74,7 +74,7 @@ def _unseen(summary: RunSummary) -> bool:
 
 def _searches_text(summary: RunSummary) -> str:
     which = f"Queries evenly spaced over the {len(summary.data.query):,}, not chosen."
-    if all(len(search.found) < 2 for search in summary.searches):
+    if all(len(search.answers) < 2 for search in summary.searches):
         return (
             f"{which} The first five answers of the dense network, in its own gallery. ✓ is the same class, ✗ another."
         )
@@ -93,7 +93,7 @@ def _search(search: ExampleSearch) -> str:
     rows = (
         f'<div class="found"><span>{"dense" if capacity == 1.0 else format_capacity(capacity)}</span>'
         f"{''.join(map(_hit, answers))}</div>"
-        for capacity, answers in search.found.items()
+        for capacity, answers in search.answers.items()
     )
     name = escape(search.name)
     asked = f'<div class="asked"><img src="{search.picture}" alt="query: {name}">{name}</div>'

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from prunnet.data import UNLABELLED, ImageSet, RetrievalData
+from prunnet.data.answers import Answers, answers_of
 from prunnet.network import Embeddings
 
 SHOWN = 8  # queries
@@ -33,50 +34,34 @@ class ExampleSearch:
 
     picture: str
     name: str
-    found: dict[float, list[Answer]]
+    answers: dict[float, list[Answer]]
 
 
 def search_examples(data: RetrievalData, queries: Sequence[Embeddings], gallery: Embeddings) -> list[ExampleSearch]:
     """Evenly spaced queries, so that nobody chose them, asked by each of `queries` in one `gallery`."""
-    chosen = np.unique(np.linspace(0, len(data.query) - 1, SHOWN, dtype=np.int64))
+    rule = answers_of(data)
+    spaced = np.unique(np.linspace(0, len(data.query) - 1, SHOWN, dtype=np.int64)).tolist()
     return [
         ExampleSearch(
-            picture=picture(data.query.image(int(query))),
-            name=_name(data.query, int(query)),
-            found={asked.capacity: _answers(data, int(query), asked, gallery) for asked in queries},
+            picture=picture(data.query.image(query)),
+            name=_name(data.query, query),
+            answers={asked.capacity: _first(data.gallery, rule, query, asked, gallery) for asked in queries},
         )
-        for query in chosen
+        for query in spaced
     ]
 
 
-def _answers(data: RetrievalData, query: int, asked: Embeddings, gallery: Embeddings) -> list[Answer]:
-    right, ignored = relevant(data, query)
+def _first(images: ImageSet, rule: Answers, query: int, asked: Embeddings, gallery: Embeddings) -> list[Answer]:
+    pairs = np.array(query), np.arange(len(images))
+    right, ignored = rule.right(*pairs), rule.ignored(*pairs)
     row = Embeddings(asked.vectors[query : query + 1], asked.family_id, asked.capacity)
     similarity = row.similarity(gallery)[0].clone()
     similarity[torch.from_numpy(ignored)] = -torch.inf
     count = min(ANSWERS, int((~ignored).sum()))
     return [
-        Answer(picture(data.gallery.image(place)), _name(data.gallery, place), bool(right[place]))
+        Answer(picture(images.image(place)), _name(images, place), bool(right[place]))
         for place in similarity.topk(count).indices.tolist()
     ]
-
-
-def relevant(data: RetrievalData, query: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which gallery images answer `query`, and which its protocol ignores."""
-    rule, gallery = data.protocol, data.gallery
-    right, ignored = np.zeros(len(gallery), dtype=bool), np.zeros(len(gallery), dtype=bool)
-    if rule.ground_truth is not None:
-        truth = rule.ground_truth[query]
-        for key in ("positives", "easy", "hard"):
-            right[truth.get(key, [])] = True
-        ignored[truth.get("junk", [])] = True
-        return right, ignored
-    right = (gallery.labels == data.query.labels[query]) & (gallery.labels != rule.distractor_label)
-    if rule.camera_junk and gallery.cameras is not None and data.query.cameras is not None:
-        ignored |= right & (gallery.cameras == data.query.cameras[query])
-    if rule.same_set:
-        ignored[query] = True
-    return right & ~ignored, ignored
 
 
 def picture(image: Image.Image) -> str:

@@ -95,6 +95,7 @@ class Finisher:
             workers=self.config.workers,
             device=self.ranks.device,
             ranks=self.ranks,
+            on_error="raise" if self.config.strict else "skip",
         )
 
     def _capacities(self) -> tuple[float, ...]:

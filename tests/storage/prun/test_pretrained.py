@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 import prunnet
-from prunnet.data import eval_transform, load_data, make_loader
+from prunnet.data import load_data, make_loader
 from prunnet.storage.prun import pack, unpack
 
 WEIGHTS = Path(os.environ.get("PRUNNET_WEIGHTS", Path(__file__).parents[4] / "shared" / "weights"))
@@ -38,7 +38,7 @@ def test_int8_of_trained_weights_keeps_the_embedding(name: str, tmp_path) -> Non
         score.copy_(net.weights[name_of])  # the connections that matter most to these weights are the largest
     data = load_data("glyphs", classes=60, images_per_class=8, size=128, rgb=True)
     assert data.train is not None
-    train, query = ([b.images for b in make_loader(i, eval_transform(imagenet), 32)] for i in (data.train, data.query))
+    train, query = ([b.images for b in make_loader(i, imagenet.transform(), 32)] for i in (data.train, data.query))
     prunnet.adapt_batchnorm(net, train, capacities=GRID)
     path = pack(net, tmp_path / "family.prun", values="int8", grid=GRID, loader=train)
     images = torch.cat(query)[:32]

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from prunnet.data.benchmarks.plain_pickle import read_plain_pickle
 from prunnet.data.images import ImageSet
-from prunnet.data.plain_pickle import read_plain_pickle
 from prunnet.data.retrieval import Protocol, RetrievalData
 from prunnet.errors import DataError
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from prunnet.data.image_files import Record, retrieval_data
+from prunnet.data.image_files import ImageFile, retrieval_data
 from prunnet.data.images import Box
 from prunnet.data.lists import Row, read_list, require_file, require_rows
 from prunnet.data.retrieval import Protocol, RetrievalData
@@ -33,8 +33,8 @@ def load_cub200(root: Path, split: str = "retrieval", crop: bool = False) -> Ret
     classes_file = require_file(root / "classes.txt", "cub200")
     names = {row["class"]: row["name"] for row in read_list(classes_file, ("class", "name"))}
 
-    train: list[Record] = []
-    test: list[Record] = []
+    train: list[ImageFile] = []
+    test: list[ImageFile] = []
     for image, row in images.items():
         label = _entry(labels, image, row, "image_class_labels.txt")
         if label["class"] not in names:
@@ -43,12 +43,12 @@ def load_cub200(root: Path, split: str = "retrieval", crop: bool = False) -> Ret
         if boxes is not None:
             x, y, width, height = _entry(boxes, image, row, "bounding_boxes.txt").numbers(("x", "y", "width", "height"))
             box = (x, y, x + width, y + height)
-        record = Record(row.image(root / "images" / row["path"]), names[label["class"]], box=box)
+        image_file = ImageFile(row.image(root / "images" / row["path"]), names[label["class"]], box=box)
         if training is None:
             trained = label.integer("class") <= 100
         else:
             trained = _entry(training, image, row, "train_test_split.txt").integer("is_training") == 1
-        (train if trained else test).append(record)
+        (train if trained else test).append(image_file)
     return retrieval_data("cub200", root, train, test, test, ONE_SET)
 
 
@@ -73,8 +73,8 @@ def load_cars196(root: Path, crop: bool = False) -> RetrievalData:
         columns = [annotations[name] for name in ("relative_im_path", "class", *_CARS_BOX)]
     except (MatReadError, KeyError, ValueError, TypeError, OSError) as error:
         raise DataError(f"{file}: not the annotations of Cars-196 ({error})") from None
-    train: list[Record] = []
-    test: list[Record] = []
+    train: list[ImageFile] = []
+    test: list[ImageFile] = []
     for number, (path, label, *box) in enumerate(zip(*columns, strict=True), 1):
         image = root / str(path)
         if not image.is_file():
@@ -84,8 +84,9 @@ def load_cars196(root: Path, crop: bool = False) -> RetrievalData:
                 f"{file}: annotation {number}: class {int(label)} is not among the {len(class_names)} class names"
             )
         x1, y1, x2, y2 = (float(edge) for edge in box)
-        record = Record(image, class_names[int(label) - 1], box=(x1 - 1, y1 - 1, x2, y2) if crop else None)  # from 1
-        (train if int(label) <= 98 else test).append(record)
+        bounds = (x1 - 1, y1 - 1, x2, y2) if crop else None  # counted from 1
+        image_file = ImageFile(image, class_names[int(label) - 1], box=bounds)
+        (train if int(label) <= 98 else test).append(image_file)
     return retrieval_data("cars196", root, train, test, test, ONE_SET)
 
 
@@ -95,10 +96,10 @@ _CARS_BOX = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
 def load_sop(root: Path) -> RetrievalData:
     """Ebay_train.txt (11,318 products) and Ebay_test.txt (11,316): `image_id class_id super_class_id path`."""
 
-    def read(name: str) -> list[Record]:
+    def read(name: str) -> list[ImageFile]:
         file = require_file(root / name, "sop")
         rows = read_list(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
-        return [Record(row.image(root / row["path"]), row["class_id"]) for row in require_rows(rows, file)]
+        return [ImageFile(row.image(root / row["path"]), row["class_id"]) for row in require_rows(rows, file)]
 
     test = read("Ebay_test.txt")
     return retrieval_data("sop", root, read("Ebay_train.txt"), test, test, ONE_SET)
@@ -112,15 +113,15 @@ def load_inshop(root: Path, crop: bool = False) -> RetrievalData:
     file = _first_file(root, ("Eval/list_eval_partition.txt", "list_eval_partition.txt"))
     images = root / "Img" if (root / "Img" / "img").is_dir() else root
     box = _inshop_boxes(root) if crop else lambda _: None
-    parts: dict[str, list[Record]] = {"train": [], "query": [], "gallery": []}
+    parts: dict[str, list[ImageFile]] = {"train": [], "query": [], "gallery": []}
     rows = read_list(file, ("image_name", "item_id", "evaluation_status"), skip=1, header=True)
     for row in require_rows(rows, file):
         if row["evaluation_status"] not in parts:
             raise row.error(f"evaluation_status must be train, query or gallery, found {row['evaluation_status']!r}")
-        record = Record(row.image(images / row["image_name"]), row["item_id"], box=box(row))
-        parts[row["evaluation_status"]].append(record)
-    for part, records in parts.items():
-        if not records:
+        image_file = ImageFile(row.image(images / row["image_name"]), row["item_id"], box=box(row))
+        parts[row["evaluation_status"]].append(image_file)
+    for part, image_files in parts.items():
+        if not image_files:
             raise DataError(f"{file}: lists no {part} images")
     return retrieval_data("inshop", root, parts["train"], parts["query"], parts["gallery"], Protocol(metric="Recall@1"))
 
@@ -138,5 +139,5 @@ def _inshop_boxes(root: Path) -> Callable[[Row], Box]:
 
 
 def _first_file(root: Path, names: Sequence[str]) -> Path:
-    found = next((root / name for name in names if (root / name).is_file()), root / names[0])
-    return require_file(found, "inshop")
+    file = next((root / name for name in names if (root / name).is_file()), root / names[0])
+    return require_file(file, "inshop")

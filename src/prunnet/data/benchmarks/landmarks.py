@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from prunnet.data.image_files import Record, retrieval_data
+from prunnet.data.benchmarks.plain_pickle import read_plain_pickle
+from prunnet.data.image_files import ImageFile, retrieval_data
 from prunnet.data.images import Box
 from prunnet.data.lists import read_csv, require_file, require_rows
-from prunnet.data.plain_pickle import read_plain_pickle
 from prunnet.data.retrieval import Protocol, RetrievalData
 from prunnet.errors import DataError
 
@@ -28,7 +28,7 @@ def load_gldv2(root: Path, train: str = "clean", usage: str = "all") -> Retrieva
 
     file = require_file(root / "index_image_to_landmark.csv", "gldv2")
     rows = require_rows(read_csv(file, ("id", "landmark_id")), file)
-    gallery = [Record(_gldv2_image(root, "index", row["id"]), row["landmark_id"]) for row in rows]
+    gallery = [ImageFile(_gldv2_image(root, "index", row["id"]), row["landmark_id"]) for row in rows]
     place = {row["id"]: position for position, row in enumerate(rows)}
 
     file = require_file(root / "retrieval_solution_v2.1.csv", "gldv2")
@@ -41,22 +41,22 @@ def load_gldv2(root: Path, train: str = "clean", usage: str = "all") -> Retrieva
         unknown = next((image for image in row["images"].split() if image not in place), None)
         if unknown is not None:
             raise row.error(f"{unknown} is not in index_image_to_landmark.csv")
-        query.append(Record(_gldv2_image(root, "test", row["id"]), None))
+        query.append(ImageFile(_gldv2_image(root, "test", row["id"]), None))
         truth.append({"positives": [place[image] for image in row["images"].split()]})
     protocol = Protocol(metric="mAP@100", ground_truth=truth)
     return retrieval_data("gldv2", root, _gldv2_train(root, train), query, gallery, protocol)
 
 
-def _gldv2_train(root: Path, which: str) -> list[Record] | None:
+def _gldv2_train(root: Path, which: str) -> list[ImageFile] | None:
     if which == "none":
         return None
     if which == "full":
         file = require_file(root / "train.csv", "gldv2")
         rows = require_rows(read_csv(file, ("id", "landmark_id")), file)
-        return [Record(_gldv2_image(root, "train", row["id"]), row["landmark_id"]) for row in rows]
+        return [ImageFile(_gldv2_image(root, "train", row["id"]), row["landmark_id"]) for row in rows]
     file = require_file(root / "train_clean.csv", "gldv2")
     return [
-        Record(_gldv2_image(root, "train", image), row["landmark_id"])
+        ImageFile(_gldv2_image(root, "train", image), row["landmark_id"])
         for row in require_rows(read_csv(file, ("landmark_id", "images")), file)
         for image in row["images"].split()
     ]
@@ -98,27 +98,27 @@ def _load_revisited(root: Path, name: str) -> RetrievalData:
     if len(asked) != len(truth):
         raise DataError(f"{stored}: {len(asked)} queries but {len(truth)} ground truths")
 
-    def record(image: str, box: Box | None) -> Record:
+    def image_file(image: str, box: Box | None) -> ImageFile:
         path = root / "jpg" / f"{image}.jpg"
         if not path.is_file():
             raise DataError(f"{stored}: the image {path} does not exist")
-        return Record(path, None, box=box)
+        return ImageFile(path, None, box=box)
 
-    query = [record(image, box) for image, box in zip(asked, boxes, strict=True)]
-    gallery = [record(image, None) for image in database]
+    query = [image_file(image, box) for image, box in zip(asked, boxes, strict=True)]
+    gallery = [image_file(image, None) for image in database]
     protocol = Protocol(metric="revisited", ground_truth=answers)
     return retrieval_data(name, root, None, query, gallery, protocol)
 
 
 def _indices(values: Any, count: int) -> list[int]:
-    found = [int(value) for value in np.asarray(values).ravel()]
-    if any(not 0 <= index < count for index in found):
+    indices = [int(value) for value in np.asarray(values).ravel()]
+    if any(not 0 <= index < count for index in indices):
         raise ValueError(f"an index outside the {count} images of imlist")
-    return found
+    return indices
 
 
 def _numbers(values: Any, count: int) -> Any:
-    found = tuple(float(value) for value in np.asarray(values).ravel())
-    if len(found) != count:
-        raise ValueError(f"bbx has {len(found)} numbers")
-    return found
+    numbers = tuple(float(value) for value in np.asarray(values).ravel())
+    if len(numbers) != count:
+        raise ValueError(f"bbx has {len(numbers)} numbers")
+    return numbers

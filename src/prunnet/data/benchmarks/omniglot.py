@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prunnet.data.glyphs import AUGMENTATION
-from prunnet.data.image_files import Record, image_set, names_of
+from prunnet.data.image_files import ImageFile, image_set, names_of
 from prunnet.data.images import ImageSet
 from prunnet.data.lists import list_images, require_folder
 from prunnet.data.retrieval import Protocol, RetrievalData
@@ -57,10 +57,10 @@ def _from_arrays(file: Path) -> tuple[ImageSet, ImageSet, ImageSet]:
     except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
         raise DataError(f"{file}: not Omniglot as .npz ({error})") from None
 
-    def part(chosen: npt.NDArray[np.bool_], known: npt.NDArray[np.int64]) -> ImageSet:
-        ids = [f"{names[label]}/{number:02d}" for label, number in zip(labels[chosen], drawer[chosen], strict=True)]
-        dense = np.searchsorted(known, labels[chosen])
-        return ImageSet.from_arrays(images[chosen], dense, [names[label] for label in known], ids)
+    def part(members: npt.NDArray[np.bool_], known: npt.NDArray[np.int64]) -> ImageSet:
+        ids = [f"{names[label]}/{number:02d}" for label, number in zip(labels[members], drawer[members], strict=True)]
+        dense = np.searchsorted(known, labels[members])
+        return ImageSet.from_arrays(images[members], dense, [names[label] for label in known], ids)
 
     trained, tested = np.unique(labels[split == 0]), np.unique(labels[split == 1])
     asks = drawer <= QUERY_DRAWERS
@@ -70,8 +70,8 @@ def _from_arrays(file: Path) -> tuple[ImageSet, ImageSet, ImageSet]:
 def _from_folders(root: Path) -> tuple[ImageSet, ImageSet, ImageSet]:
     """images_*/Alphabet/characterNN/NNNN_DD.png, where DD is the drawer. Ink is black there; left so."""
 
-    def read(name: str) -> list[tuple[int, Record]]:
-        found = []
+    def read(name: str) -> list[tuple[int, ImageFile]]:
+        drawings = []
         folder = require_folder(root / name, "omniglot")
         for character in sorted(folder.glob("*/character*")):
             for path in list_images(character):
@@ -79,14 +79,14 @@ def _from_folders(root: Path) -> tuple[ImageSet, ImageSet, ImageSet]:
                 if match is None:
                     raise DataError(f"{path}: expected a name like 0001_01.png, character and drawer")
                 label = f"{character.parent.name}/{character.name}"
-                found.append((int(match["drawer"]), Record(path, label)))
-        if not found:
+                drawings.append((int(match["drawer"]), ImageFile(path, label)))
+        if not drawings:
             raise DataError(f"{folder}: holds no Alphabet/characterNN/*.png")
-        return found
+        return drawings
 
-    train = [record for _, record in read("images_background")]
+    train = [image_file for _, image_file in read("images_background")]
     test = read("images_evaluation")
-    query = [record for drawer, record in test if drawer <= QUERY_DRAWERS]
-    gallery = [record for drawer, record in test if drawer > QUERY_DRAWERS]
+    query = [image_file for drawer, image_file in test if drawer <= QUERY_DRAWERS]
+    gallery = [image_file for drawer, image_file in test if drawer > QUERY_DRAWERS]
     names = names_of(query, gallery)
     return image_set(train, names_of(train), root), image_set(query, names, root), image_set(gallery, names, root)

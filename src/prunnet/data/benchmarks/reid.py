@@ -6,7 +6,7 @@ All three score by mAP and ignore, for each query, the gallery images of its ide
 import re
 from pathlib import Path
 
-from prunnet.data.image_files import Record, retrieval_data
+from prunnet.data.image_files import ImageFile, retrieval_data
 from prunnet.data.lists import list_images, read_list, require_file, require_folder, require_rows
 from prunnet.data.retrieval import Protocol, RetrievalData
 from prunnet.errors import DataError
@@ -25,9 +25,9 @@ def load_market1501(root: Path) -> RetrievalData:
     which the evaluation ignores wherever it ranks, so it is left out here.
     """
 
-    def read(folder: str) -> list[Record]:
-        records = _by_name(root / folder, MARKET_NAME, "market1501")
-        return [record for record in records if record.label != "-1"]
+    def read(folder: str) -> list[ImageFile]:
+        image_files = _by_name(root / folder, MARKET_NAME, "market1501")
+        return [image_file for image_file in image_files if image_file.label != "-1"]
 
     train, query, gallery = read("bounding_box_train"), read("query"), read("bounding_box_test")
     return retrieval_data("market1501", root, train, query, gallery, PROTOCOL)
@@ -36,17 +36,17 @@ def load_market1501(root: Path) -> RetrievalData:
 def load_veri776(root: Path) -> RetrievalData:
     """Names as in 0001_c001_00016450_0.jpg: vehicle 1, camera 1; name_*.txt list the images where they are present."""
 
-    def read(part: str) -> list[Record]:
+    def read(part: str) -> list[ImageFile]:
         folder, listed = root / f"image_{part}", root / f"name_{part}.txt"
         if not listed.is_file():
             return _by_name(folder, VERI_NAME, "veri776")
-        records = []
+        image_files = []
         for row in require_rows(read_list(listed, ("name",)), listed):
             match = VERI_NAME.match(row["name"])
             if match is None:
                 raise row.error(f"expected a name like 0001_c001_00016450_0.jpg, found {row['name']!r}")
-            records.append(Record(row.image(folder / row["name"]), match["identity"], int(match["camera"])))
-        return records
+            image_files.append(ImageFile(row.image(folder / row["name"]), match["identity"], int(match["camera"])))
+        return image_files
 
     return retrieval_data("veri776", root, read("train"), read("query"), read("test"), PROTOCOL)
 
@@ -63,29 +63,29 @@ def load_msmt17(root: Path) -> RetrievalData:
         masked = root / f"mask_{part}_v2"
         return masked if masked.is_dir() else require_folder(root / part, "msmt17")
 
-    def read(part: str, images: Path) -> list[Record]:
+    def read(part: str, images: Path) -> list[ImageFile]:
         listed = require_file(root / f"list_{part}.txt", "msmt17")
-        records = []
+        image_files = []
         for row in require_rows(read_list(listed, ("path", "identity")), listed):
             match = MSMT_NAME.match(Path(row["path"]).name)
             if match is None:
                 raise row.error(f"expected a name like 0000_000_01_0303morning_0015_0.jpg, found {row['path']!r}")
             identity = f"{images.name}/{row.integer('identity')}"
-            records.append(Record(row.image(images / row["path"]), identity, int(match["camera"])))
-        return records
+            image_files.append(ImageFile(row.image(images / row["path"]), identity, int(match["camera"])))
+        return image_files
 
     train, test = folder("train"), folder("test")
     trained = read("train", train) + read("val", train)
     return retrieval_data("msmt17", root, trained, read("query", test), read("gallery", test), PROTOCOL)
 
 
-def _by_name(folder: Path, pattern: re.Pattern[str], dataset: str) -> list[Record]:
-    records = []
+def _by_name(folder: Path, pattern: re.Pattern[str], dataset: str) -> list[ImageFile]:
+    image_files = []
     for path in list_images(require_folder(folder, dataset)):
         match = pattern.match(path.name)
         if match is None:
             raise DataError(f"{path}: the name does not tell identity and camera as {dataset} names do")
-        records.append(Record(path, match["identity"], int(match["camera"])))
-    if not records:
+        image_files.append(ImageFile(path, match["identity"], int(match["camera"])))
+    if not image_files:
         raise DataError(f"{folder}: holds no images")
-    return records
+    return image_files

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prunnet.data.plain_pickle import read_plain_pickle
+from prunnet.data.benchmarks.plain_pickle import read_plain_pickle
 from prunnet.errors import DataError
 
 plain = st.recursive(
