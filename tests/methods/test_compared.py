@@ -86,10 +86,10 @@ def step(method: Method, labels: Tensor | None = None, parts: int = 1) -> dict[s
     """The losses of one step, whose gradients are left in place."""
     images, own = batch()
     labels = own if labels is None else labels
-    method.begin(0)
+    taken = method.step(0)
     for image, label in zip(images.chunk(parts), labels.chunk(parts), strict=True):
-        losses = method.backward(image, label, 1 / parts)
-    method.finish()
+        losses = taken.backward(image, label, 1 / parts)
+    taken.finish()
     return {name: float(loss) for name, loss in losses.items()}
 
 
@@ -175,11 +175,11 @@ def test_a_narrower_switch_is_a_leading_slice_and_its_norms_are_its_own() -> Non
 
 @pytest.mark.parametrize("name", BACKBONES)
 def test_a_switchnet_tells_of_the_layers_that_prunnet_prunes(name: str) -> None:
-    method = make("switchnet", name)
-    step(method)
+    taken = make("switchnet", name).step(0)
+    taken.backward(*batch())
     backbone = prunnet.create_backbone(name, **BACKBONES[name])
     prunable = prunnet.convert(backbone, 16, preprocessing=prunnet.Preprocessing((3, 32, 32))).weights
-    assert set(method.finish().layers) == {f"backbone.{weight}" for weight in prunable}
+    assert set(taken.finish().layers) == {f"backbone.{weight}" for weight in prunable}
 
 
 def test_summed_gradients_of_a_switchnet_are_those_of_the_summed_loss() -> None:

@@ -45,11 +45,11 @@ def batch(count: int = 6) -> tuple[Tensor, Tensor]:
     return images, torch.randint(0, CLASSES, (count,), generator=generator)
 
 
-def gradients_of(method: PrunNet, step: int = 0) -> dict[str, Tensor | None]:
+def gradients_of(method: PrunNet, number: int = 0) -> dict[str, Tensor | None]:
     """One step's gradient of every parameter by name."""
-    method.begin(step)
-    method.backward(*batch())
-    method.finish()
+    step = method.step(number)
+    step.backward(*batch())
+    step.finish()
     return {name: None if p.grad is None else p.grad.clone() for name, p in method.named_parameters()}
 
 
@@ -155,9 +155,7 @@ def test_normalise_step_leaves_a_mean_alone() -> None:
 
 
 def losses_of(options: PrunNetOptions) -> dict[str, float]:
-    method = make(options)
-    method.begin(0)
-    return {name: loss.item() for name, loss in method.backward(*batch()).items()}
+    return {name: loss.item() for name, loss in make(options).step(0).backward(*batch()).items()}
 
 
 def test_distillation_adds_the_divergence_from_the_dense_output() -> None:
@@ -189,20 +187,17 @@ def test_margin_softmax_is_pytorch_metric_learnings(loss: str) -> None:
     oracle = {"arcface": ArcFaceLoss, "cosface": CosFaceLoss}[loss](CLASSES, 4).double()
     oracle.load_state_dict(method.loss.loss.state_dict())
     expected = oracle(method.network(images, 0.3, normalise=False), labels)
-    method.begin(0)
-    assert method.backward(images, labels)["0.3"].item() == pytest.approx(expected.item())
-    method.finish()
+    step = method.step(0)
+    assert step.backward(images, labels)["0.3"].item() == pytest.approx(expected.item())
+    step.finish()
     assert method.loss.loss.W.grad.abs().sum() > 0
 
 
 def test_clip_passes_bounds_the_gradient_of_each_subnetwork() -> None:
-    loose, tight = make(), make(replace(TWO, clip_passes=1e-3))
-    gradients_of(loose)
-    method = tight
-    method.begin(0)
-    method.backward(*batch())
-    norms = method._stack.buffer.norm(dim=1)
-    telemetry = method.finish()
+    step = make(replace(TWO, clip_passes=1e-3)).step(0)
+    step.backward(*batch())
+    norms = step.weights.buffer.norm(dim=1)
+    telemetry = step.finish()
     clipped = telemetry.gramians.sum(0).diagonal().sqrt()
     assert norms[1] > 1e-3 and clipped[0] == pytest.approx(norms[0].item())
     assert clipped[1:].tolist() == pytest.approx([1e-3, 1e-3])
@@ -233,10 +228,10 @@ def test_micro_batches_add_up_to_the_batch() -> None:
             layer.eval()
     expected = gradients_of(whole)
     images, labels = batch()
-    parts.begin(0)
-    parts.backward(images[:4], labels[:4], 4 / 6)
-    parts.backward(images[4:], labels[4:], 2 / 6)
-    parts.finish()
+    step = parts.step(0)
+    step.backward(images[:4], labels[:4], 4 / 6)
+    step.backward(images[4:], labels[4:], 2 / 6)
+    step.finish()
     assert same({name: p.grad for name, p in parts.named_parameters()}, expected)
 
 
@@ -253,20 +248,30 @@ def test_gradients_are_what_ranks_must_average() -> None:
     options = replace(TWO, integrator=ConflictAware(), shared="integrated")
     expected = gradients_of(make(options))
     method = make(options)
-    method.begin(0)
-    method.backward(*batch())
-    for tensor in method.gradients():
+    step = method.step(0)
+    step.backward(*batch())
+    for tensor in step.gradients():
         tensor.mul_(0.5)
-    method.finish()
+    step.finish()
     assert same(expected, {n: p.grad for n, p in method.named_parameters()}, factor=0.5)
 
 
 def test_a_step_is_a_function_of_seed_and_step() -> None:
     options = replace(TWO, capacities=AnyCapacities(), integrator=ConflictAware())
-    first, again = gradients_of(make(options), step=3), gradients_of(make(options), step=3)
+    first, again = gradients_of(make(options), number=3), gradients_of(make(options), number=3)
     assert same(first, again)
-    assert not same(pick(first, *WEIGHTS), pick(gradients_of(make(options), step=4), *WEIGHTS))
-    assert not same(pick(first, *WEIGHTS), pick(gradients_of(make(options, seed=1), step=3), *WEIGHTS))
+    assert not same(pick(first, *WEIGHTS), pick(gradients_of(make(options), number=4), *WEIGHTS))
+    assert not same(pick(first, *WEIGHTS), pick(gradients_of(make(options, seed=1), number=3), *WEIGHTS))
+
+
+def test_steps_share_the_buffers_of_their_method_and_nothing_else() -> None:
+    method = make(replace(TWO, capacities=AnyCapacities(), integrator=ConflictAware(), shared="integrated"))
+    first, other, again = (gradients_of(method, number) for number in (3, 4, 3))
+    assert same(first, again) and not same(first, other)
+    steps = [method.step(number) for number in (3, 4)]
+    assert steps[0].capacities != steps[1].capacities
+    buffers = [[gradients.data_ptr() for gradients in step.gradients()] for step in steps]
+    assert buffers[0] == buffers[1]
 
 
 @pytest.mark.parametrize("distribution", ["log-uniform", "uniform"])
@@ -296,9 +301,9 @@ def test_capacities_that_make_no_sense_are_refused() -> None:
 def test_dense_trains_the_network_alone() -> None:
     net = make().network
     method = Dense(net, CLASSES).double().train()
-    method.begin(0)
-    (loss,) = method.backward(*batch()).values()
-    assert method.finish() is None and loss > 0
+    step = method.step(0)
+    (loss,) = step.backward(*batch()).values()
+    assert step.finish() is None and loss > 0
     assert all(score.grad is None for score in net.scores.values())
     assert all(weight.grad is not None for weight in net.weights.values())
 
@@ -308,15 +313,15 @@ def test_autocast_computes_in_half_precision_and_keeps_full_gradients() -> None:
     net = prunnet.convert(Backbone(), 4, preprocessing=prunnet.Preprocessing((3, 8, 8)))
     images, labels = batch()
     method = PrunNet(net, CLASSES, TWO, autocast=torch.bfloat16).train()
-    method.begin(0)
-    method.backward(images.float(), labels)
-    method.finish()
+    step = method.step(0)
+    step.backward(images.float(), labels)
+    step.finish()
     exact = PrunNet(net, CLASSES, TWO).train()
     exact.loss.load_state_dict(method.loss.state_dict())
     rough = net.weights["conv.weight"].grad.clone()
-    exact.begin(0)
-    exact.backward(images.float(), labels)
-    exact.finish()
+    step = exact.step(0)
+    step.backward(images.float(), labels)
+    step.finish()
     fine = net.weights["conv.weight"].grad
     assert rough.dtype == torch.float32
     assert not torch.equal(rough, fine)
@@ -342,11 +347,11 @@ def test_every_backbone_of_the_paper_takes_a_step(name: str, options: dict[str, 
     method = PrunNet(net, CLASSES).train()
     optimiser = torch.optim.SGD(method.parameters(), lr=0.01)
     before = {n: p.detach().clone() for n, p in method.named_parameters()}
-    method.begin(0)
-    method.backward(torch.randn(4, 3, size, size), torch.tensor([0, 1, 2, 3]))
-    method.finish()
+    step = method.step(0)
+    step.backward(torch.randn(4, 3, size, size), torch.tensor([0, 1, 2, 3]))
+    step.finish()
     optimiser.step()
     moved = [n for n, p in method.named_parameters() if not torch.equal(p, before[n])]
     for name in net.scores:
-        assert f"network.backbone.{name}" in moved and f"network.scores.{name.replace('.', '/')}" in moved
+        assert f"network.backbone.{name}" in moved and f"network.scores.{name}" in moved
     assert all(p.isfinite().all() for p in method.parameters())

@@ -46,6 +46,10 @@ class Integrator(ABC):
         Row i of `order` `[m, m]` is the order in which pass i meets the others; an integrator may have no use for it.
         """
 
+    def mean_factor(self, passes: int) -> float:
+        """What makes the integrated gradient of that many `passes` a mean, so that learning rates compare."""
+        return 1 / passes if self.sums else 1.0
+
     def __call__(self, gradients: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Integrate the stacked gradients `[m, *weight.shape]` of one weight."""
         return self.integrate({"weight": gradients}, generator=generator).gradients["weight"]

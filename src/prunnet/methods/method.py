@@ -1,13 +1,13 @@
 """The contract between a training method and the loop.
 
 A method owns its networks and turns a batch into gradients; the loop owns data, optimiser, schedule, ranks and
-checkpoints. One step of the loop is
+checkpoints. One turn of the loop is
 
-    method.begin(step)
+    step = method.step(number, scale=scale)
     for images, labels in micro_batches:
-        losses = method.backward(images, labels, share)   # gradients add up inside the method
-    ranks.average(method.gradients())
-    telemetry = method.finish()                            # every parameter now has its .grad
+        losses = step.backward(images, labels, share)   # gradients add up in the step
+    ranks.average(step.gradients())
+    telemetry = step.finish()                            # every parameter now has its .grad
     optimiser.step()
 """
 
@@ -18,6 +18,29 @@ from torch import Tensor, nn
 
 from prunnet.gradients import Telemetry
 from prunnet.network import Family
+
+
+class Step(ABC):
+    """One optimisation step: what was drawn for it, and the gradients that its micro-batches have added up to.
+
+    They may lie in buffers of the method, which its next step overwrites.
+    """
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+        """What every loss is multiplied with before it is differentiated."""
+
+    @abstractmethod
+    def backward(self, images: Tensor, labels: Tensor, share: float = 1.0) -> dict[str, Tensor]:
+        """Add the gradients of one micro-batch, weighted by its `share` of the batch; return the loss of each pass."""
+
+    @abstractmethod
+    def gradients(self) -> Iterator[Tensor]:
+        """What ranks must average before `finish`."""
+
+    @abstractmethod
+    def finish(self) -> Telemetry | None:
+        """Leave one gradient in `.grad` of every parameter that is to be updated."""
 
 
 class Method(nn.Module, ABC):
@@ -37,20 +60,8 @@ class Method(nn.Module, ABC):
         return getattr(getattr(self, "loss", None), "classifier", None)
 
     @abstractmethod
-    def begin(self, step: int) -> None:
-        """Prepare optimisation step `step`: everything random is drawn here, alike on all ranks."""
-
-    @abstractmethod
-    def backward(self, images: Tensor, labels: Tensor, share: float = 1.0) -> dict[str, Tensor]:
-        """Add the gradients of one micro-batch, weighted by its `share` of the batch; return the loss of each pass."""
-
-    @abstractmethod
-    def gradients(self) -> Iterator[Tensor]:
-        """What ranks must average before `finish`."""
-
-    @abstractmethod
-    def finish(self) -> Telemetry | None:
-        """Leave one gradient in `.grad` of every parameter that is to be updated."""
+    def step(self, number: int, *, scale: float = 1.0) -> Step:
+        """Optimisation step `number`: everything random is drawn here, alike on all ranks."""
 
     def undecayed(self) -> set[nn.Parameter]:
         """Parameters that weight decay leaves alone: biases and norms."""

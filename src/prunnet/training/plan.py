@@ -43,18 +43,18 @@ def plan(config: TrainConfig, data: RetrievalData) -> Plan:
     family = method.family
     labels = torch.randint(0, data.train.classes, (config.batch_size // ranks.size,), device=ranks.device)
     images = torch.randn(len(labels), *family.preprocessing.input_size, device=ranks.device)
-    for step in range(2):  # the first one allocates
+    for number in range(2):  # the first one allocates
         began = time.perf_counter()
-        method.begin(step)
+        step = method.step(number)
         for part, wanted in zip(images.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True):
-            losses = method.backward(part, wanted, 1 / config.accumulate)
-        method.finish()
+            losses = step.backward(part, wanted, 1 / config.accumulate)
+        step.finish()
         optimiser.step()
         seconds = time.perf_counter() - began
     parameters = [p for p in method.parameters() if p.requires_grad]
     values = sum(p.numel() for p in parameters)
     connections = sum(score.numel() for score in family.scores.values()) if isinstance(family, PrunableNetwork) else 0
-    stacked = 0 if isinstance(method, SummedLosses) else sum(tensor.numel() for tensor in method.gradients())
+    stacked = 0 if isinstance(method, SummedLosses) else sum(tensor.numel() for tensor in step.gradients())
     states = 2 if config.optimiser == "adamw" else 1
     return Plan(
         images=len(data.train),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from prunnet.data import Batch, RetrievalData, make_loader, train_transform
 from prunnet.errors import DivergedRunError, GradientError, InterruptedRunError, TrainingError
 from prunnet.gradients import Telemetry
-from prunnet.methods import Method
+from prunnet.methods import Method, Step
 from prunnet.runs import Run, TrainConfig
 from prunnet.runs.records import Records
 from prunnet.training.build import build_optimiser, build_sampler, prepare_batchnorm
@@ -138,11 +138,12 @@ class Trainer:
             group["lr"] = rate * group["relative_lr"]
         torch.manual_seed((self.config.seed * 1_000_003 + self.step) * 1_009 + self.ranks.rank)
 
-        losses = self._losses(batch)
+        step = self.method.step(self.step, scale=self.scaler.factor)
+        losses = self._losses(step, batch)
         self._check(losses, batch)
-        self.ranks.average(self.method.gradients())
+        self.ranks.average(step.gradients())
         try:
-            telemetry = self.method.finish()
+            telemetry = step.finish()
             finite = self.scaler.unscale(self.method.parameters())
         except GradientError as error:
             if not self.scaler.enabled:
@@ -163,18 +164,14 @@ class Trainer:
             "images_per_second": len(batch.images) * self.ranks.size / seconds,
         }
 
-    def _losses(self, batch: Batch) -> dict[str, float]:
-        device = self.ranks.device
-        self.method.begin(self.step)
+    def _losses(self, step: Step, batch: Batch) -> dict[str, float]:
+        """The loss of each pass on the whole batch, of which `step` takes a micro-batch at a time."""
+        device, parts = self.ranks.device, self.config.accumulate
         losses: dict[str, Tensor] = {}
-        for images, labels in zip(
-            batch.images.chunk(self.config.accumulate), batch.labels.chunk(self.config.accumulate), strict=True
-        ):
+        for images, labels in zip(batch.images.chunk(parts), batch.labels.chunk(parts), strict=True):
             share = len(images) / len(batch.images)
-            found = self.method.backward(
-                images.to(device, non_blocking=True), labels.to(device, non_blocking=True), share * self.scaler.factor
-            )
-            for name, loss in found.items():
+            part = step.backward(images.to(device, non_blocking=True), labels.to(device, non_blocking=True), share)
+            for name, loss in part.items():
                 losses[name] = losses.get(name, torch.zeros_like(loss)) + share * loss
         values = self.ranks.average_numbers(torch.stack(list(losses.values())).float().tolist())
         return dict(zip(losses, values, strict=True))
