@@ -13,7 +13,9 @@ checkpoints. One turn of the loop is
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 
+import torch
 from torch import Tensor, nn
 
 from prunnet.gradients import Telemetry
@@ -44,7 +46,18 @@ class Step(ABC):
 
 
 class Method(nn.Module, ABC):
-    """A module, so that its parameters, buffers, device and training mode are handled like those of any other."""
+    """A module, so that its parameters, buffers, device and training mode are handled like those of any other.
+
+    autocast: the type that passes are computed in, where it is not that of the parameters.
+    """
+
+    def __init__(self, autocast: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.autocast = autocast
+
+    def precision(self, images: Tensor) -> "torch.autocast | nullcontext[None]":
+        """What the passes on `images` are computed under."""
+        return nullcontext() if self.autocast is None else torch.autocast(images.device.type, self.autocast)
 
     @property
     @abstractmethod

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from prunnet.errors import PrunNetError
 from prunnet.gradients import ConflictAware, Integrator
 from prunnet.methods.capacities import Capacities, FixedCapacities
+from prunnet.methods.draws import generator_for
 from prunnet.methods.gradient_stack import GradientStack
 from prunnet.methods.losses import LossName, contrastive, create_loss, distillation
 from prunnet.methods.method import Method
@@ -55,7 +56,7 @@ class PrunNet(Method):
         autocast: torch.dtype | None = None,
         compile: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(autocast)
         self.options = options or PrunNetOptions()
         if self.options.frozen_scores and self.options.frozen_weights:
             raise PrunNetError("frozen_scores and frozen_weights together leave nothing to learn")
@@ -68,7 +69,6 @@ class PrunNet(Method):
         self.loss = create_loss(self.options.loss, network.head.embedding_dim, classes, self.options.label_smoothing)
         self.loss.to(next(network.parameters()).device)
         self.seed = seed
-        self.autocast = autocast
         self.embed_with = torch.compile(embed_with) if compile else embed_with
         self._stack: GradientStack | None = None
         self._shared_stack: GradientStack | None = None
@@ -103,7 +103,7 @@ class PrunNet(Method):
         return loss
 
     def step(self, number: int, *, scale: float = 1.0) -> PrunNetStep:
-        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**63)
+        generator = generator_for(self.seed, number)
         capacities = self.options.capacities.draw(generator)
         passes = len(capacities) + 1
         self._stack = GradientStack.reuse(self._stack, passes, self.network.weights)

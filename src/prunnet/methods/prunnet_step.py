@@ -5,7 +5,6 @@ latter filtered by r(s) for subnetworks, and carrying the sign of s when connect
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -49,8 +48,7 @@ class PrunNetStep(Step):
         for row, (name, masks) in enumerate(zip(names, self.masks, strict=True)):
             leaves = {n: weight.detach().requires_grad_() for n, weight in self._effective(row, masks).items()}
             weights = {**leaves, **self._masked_shared(masks)}
-            autocast = self.method.autocast
-            with nullcontext() if autocast is None else torch.autocast(images.device.type, autocast):
+            with self.method.precision(images):
                 embedding = self._embed(row, images, weights)
                 if row == 0:
                     dense, loss = embedding.detach(), self.method.loss(embedding, labels)

@@ -2,9 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import nullcontext
 
-import torch
 from torch import Tensor
 
 from prunnet.methods.method import Method, Step
@@ -12,10 +10,6 @@ from prunnet.methods.method import Method, Step
 
 class SummedLosses(Method):
     """A method says what its losses are; each is differentiated as soon as it is known, to save memory."""
-
-    def __init__(self, autocast: torch.dtype | None = None) -> None:
-        super().__init__()
-        self.autocast = autocast
 
     @abstractmethod
     def losses(self, images: Tensor, labels: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -36,9 +30,8 @@ class SummedStep(Step):
     def backward(self, images: Tensor, labels: Tensor, share: float = 1.0) -> dict[str, Tensor]:
         losses: dict[str, Tensor] = {}
         passes = self.method.losses(images, labels)
-        autocast = self.method.autocast
         while True:
-            with nullcontext() if autocast is None else torch.autocast(images.device.type, autocast):
+            with self.method.precision(images):
                 name, loss = next(passes, ("", None))
             if loss is None:
                 return losses

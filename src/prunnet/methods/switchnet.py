@@ -4,12 +4,12 @@ With summed gradients and cross-entropy this is BCT-S, with the contrastive loss
 """
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 
 from prunnet.gradients import Integrator, Sum, Telemetry
+from prunnet.methods.draws import generator_for
 from prunnet.methods.gradient_stack import GradientStack, assign
 from prunnet.methods.losses import LossName, contrastive, create_loss
 from prunnet.methods.method import Method, Step
@@ -31,13 +31,13 @@ class SwitchNet(Method):
         seed: int = 0,
         autocast: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(autocast)
         self.network = network
         self.integrator = integrator or Sum()
         self.loss = create_loss(loss, network.dense.head.embedding_dim, classes, label_smoothing)
         self.loss.to(next(network.parameters()).device)
         self.contrastive = loss == "contrastive"
-        self.normalise_step, self.seed, self.autocast = normalise_step, seed, autocast
+        self.normalise_step, self.seed = normalise_step, seed
         self._stack: GradientStack | None = None
 
     @property
@@ -59,8 +59,7 @@ class SwitchNet(Method):
         self.zero_grad()
         passes = len(self.network.capacities) + 1
         self._stack = GradientStack.reuse(self._stack, passes, self.shared_parameters)
-        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**63)
-        return SwitchNetStep(self, self._stack, generator, scale)
+        return SwitchNetStep(self, self._stack, generator_for(self.seed, number), scale)
 
 
 class SwitchNetStep(Step):
@@ -76,7 +75,7 @@ class SwitchNetStep(Step):
         method, network = self.method, self.method.network
         losses = {}
         for row, capacity in enumerate((1.0, *network.capacities)):
-            with nullcontext() if method.autocast is None else torch.autocast(images.device.type, method.autocast):
+            with method.precision(images):
                 embedding = network(images, capacity, normalise=False)
                 if row == 0:
                     dense, loss = embedding.detach(), method.loss(embedding, labels)

@@ -19,6 +19,7 @@ from prunnet.data import Batch, RetrievalData, make_loader, train_transform
 from prunnet.errors import DivergedRunError, GradientError, InterruptedRunError, TrainingError
 from prunnet.gradients import Telemetry
 from prunnet.methods import Method, Step
+from prunnet.methods.draws import seed_rank
 from prunnet.runs import Run, TrainConfig
 from prunnet.runs.records import Records
 from prunnet.training.build import build_optimiser, build_sampler, prepare_batchnorm
@@ -136,7 +137,7 @@ class Trainer:
         rate = self.config.lr * lr_factor(self.config, self.step / len(self.sampler))
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["relative_lr"]
-        torch.manual_seed((self.config.seed * 1_000_003 + self.step) * 1_009 + self.ranks.rank)
+        seed_rank(self.config.seed, self.step, self.ranks.rank)
 
         step = self.method.step(self.step, scale=self.scaler.factor)
         losses = self._losses(step, batch)
