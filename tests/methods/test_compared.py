@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import prunnet
-from prunnet.errors import PrunNetError
+from prunnet.errors import GradientError, PrunNetError
 from prunnet.gradients import PCGrad, Sum
 from prunnet.methods import (
     SFSC,
@@ -126,6 +126,25 @@ def test_micro_batches_add_up(method: str, monkeypatch) -> None:
         step(made, parts=count)
     for name, gradient in gradients(whole).items():
         assert torch.allclose(gradient, gradients(parts)[name], atol=1e-5), name
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_scaled_loss_leaves_gradients_of_their_true_size(method: str) -> None:
+    plain, scaled = make(method), make(method)
+    for made, scale in ((plain, 1.0), (scaled, 2.0**20)):
+        taken = made.step(0, scale=scale)
+        taken.backward(*batch())
+        taken.finish()
+    for name, gradient in gradients(plain).items():
+        assert torch.allclose(gradient, gradients(scaled)[name], atol=1e-6), name
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gradient_that_overflows_is_reported(method: str) -> None:
+    taken = make(method).step(0, scale=1e39)  # more than float32 holds
+    taken.backward(*batch())
+    with pytest.raises(GradientError, match="is not finite: lower the learning rate or the loss scale"):
+        taken.finish()
 
 
 def test_independent_networks_do_not_know_of_each_other() -> None:

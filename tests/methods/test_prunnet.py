@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import prunnet
-from prunnet.errors import CapacityError, PrunNetError
+from prunnet.errors import CapacityError, GradientError, PrunNetError
 from prunnet.gradients import ConflictAware, Mean, Sum
 from prunnet.methods import AnyCapacities, Dense, FixedCapacities, PrunNet, PrunNetOptions
 from prunnet.network.functional import embed_with
@@ -201,6 +201,31 @@ def test_clip_passes_bounds_the_gradient_of_each_subnetwork() -> None:
     clipped = telemetry.gramians.sum(0).diagonal().sqrt()
     assert norms[1] > 1e-3 and clipped[0] == pytest.approx(norms[0].item())
     assert clipped[1:].tolist() == pytest.approx([1e-3, 1e-3])
+
+
+@pytest.mark.parametrize("shared", ["dense", "integrated"])
+def test_a_scaled_loss_changes_nothing_but_the_way(shared: str) -> None:
+    """Passes are clipped, integrated and measured at their true size, exactly so in float64."""
+    options = replace(TWO, integrator=ConflictAware(), clip_passes=0.1, shared=shared)
+    gradients, gramians = [], []
+    for scale in (1.0, 3e7):
+        method = make(options)
+        step = method.step(0, scale=scale)
+        step.backward(*batch())
+        gramians.append(step.finish().gramians)
+        gradients.append({name: p.grad for name, p in method.named_parameters()})
+    assert gramians[0].sum(0).diagonal()[1:].tolist() == pytest.approx([0.01, 0.01])  # both were clipped
+    torch.testing.assert_close(gramians[1], gramians[0], rtol=1e-10, atol=1e-12)
+    assert same(gradients[0], gradients[1])
+
+
+@pytest.mark.parametrize("name", ["backbone.norm.weight", "loss.classifier.bias"])
+def test_a_shared_gradient_that_is_not_finite_is_named(name: str) -> None:
+    step = make().step(0)
+    step.backward(*batch())
+    step.shared.layers[name][0, 0] = torch.nan
+    with pytest.raises(GradientError, match=f"the gradient of '{name}' is not finite"):
+        step.finish()
 
 
 def test_score_maps_are_separate_and_each_belongs_to_one_pass() -> None:

@@ -39,6 +39,7 @@ from prunnet.errors import GradientError
 from ._blocks import Blocks
 from ._conflict_aware import ConflictAware, Rule
 from ._direct import Direct
+from ._finite import check_finite
 from ._integrator import Integration, Integrator
 from ._mean import Mean
 from ._pareto import Pareto
@@ -61,4 +62,5 @@ __all__ = [
     "Rule",
     "Sum",
     "Telemetry",
+    "check_finite",
 ]

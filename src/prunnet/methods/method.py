@@ -38,11 +38,22 @@ class Step(ABC):
 
     @abstractmethod
     def gradients(self) -> Iterator[Tensor]:
-        """What ranks must average before `finish`."""
+        """What ranks must average before `finish`. Until then it carries the scale of the loss."""
+
+    @torch.no_grad()
+    def finish(self) -> Telemetry | None:
+        """Leave one gradient in `.grad` of every parameter that is to be updated, of its true size.
+
+        A `GradientError` names one that is not finite; nothing must be updated then.
+        """
+        if self.scale != 1.0:
+            for gradient in self.gradients():
+                gradient.div_(self.scale)
+        return self._finish()
 
     @abstractmethod
-    def finish(self) -> Telemetry | None:
-        """Leave one gradient in `.grad` of every parameter that is to be updated."""
+    def _finish(self) -> Telemetry | None:
+        """The same, of gradients that carry no scale."""
 
 
 class Method(nn.Module, ABC):
@@ -79,3 +90,8 @@ class Method(nn.Module, ABC):
     def undecayed(self) -> set[nn.Parameter]:
         """Parameters that weight decay leaves alone: biases and norms."""
         return {parameter for parameter in self.parameters() if parameter.ndim < 2}
+
+
+def gradients_of(method: Method) -> dict[str, Tensor]:
+    """What lies in `.grad`, by the name of the parameter."""
+    return {name: parameter.grad for name, parameter in method.named_parameters() if parameter.grad is not None}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from prunnet.gradients import Telemetry
+from prunnet.gradients import Telemetry, check_finite
 from prunnet.methods.gradient_stack import GradientStack, assign
 from prunnet.methods.method import Step
 from prunnet.network.ranking import Masks
@@ -98,8 +98,7 @@ class PrunNetStep(Step):
         yield self.weights.buffer
         yield self.shared.buffer
 
-    @torch.no_grad()
-    def finish(self) -> Telemetry:
+    def _finish(self) -> Telemetry:
         options = self.options
         self._clip_passes()
         step_size = options.integrator.mean_factor(len(self.masks)) if options.normalise_step else 1.0
@@ -138,4 +137,6 @@ class PrunNetStep(Step):
             integration = self.options.integrator.integrate(layers, generator=self.generator)
             assign(parameters, integration.gradients, step_size)
         else:
-            assign(parameters, {name: gradients[0] for name, gradients in layers.items()})
+            gradients = {name: rows[0] for name, rows in layers.items()}
+            check_finite(gradients)
+            assign(parameters, gradients)

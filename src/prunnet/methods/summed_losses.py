@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from prunnet.methods.method import Method, Step
+from prunnet.gradients import check_finite
+from prunnet.methods.method import Method, Step, gradients_of
 
 
 class SummedLosses(Method):
@@ -39,7 +40,8 @@ class SummedStep(Step):
             losses[name] = loss.detach()
 
     def gradients(self) -> Iterator[Tensor]:
-        return (parameter.grad for parameter in self.method.parameters() if parameter.grad is not None)
+        return iter(gradients_of(self.method).values())
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """The gradients are where they belong already."""
+        check_finite(gradients_of(self.method))

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from prunnet.gradients import Integrator, Sum, Telemetry
+from prunnet.gradients import Integrator, Sum, Telemetry, check_finite
 from prunnet.methods.draws import generator_for
 from prunnet.methods.gradient_stack import GradientStack, assign
 from prunnet.methods.losses import LossName, contrastive, create_loss
-from prunnet.methods.method import Method, Step
+from prunnet.methods.method import Method, Step, gradients_of
 from prunnet.narrow.slimmable import SlimmableNetwork
 
 
@@ -96,11 +96,11 @@ class SwitchNetStep(Step):
 
     def gradients(self) -> Iterator[Tensor]:
         yield self.stack.buffer
-        yield from (parameter.grad for parameter in self.method.parameters() if parameter.grad is not None)
+        yield from gradients_of(self.method).values()
 
-    @torch.no_grad()
-    def finish(self) -> Telemetry:
+    def _finish(self) -> Telemetry:
         method = self.method
+        check_finite(gradients_of(method))
         integration = method.integrator.integrate(self.stack.layers, generator=self.generator)
         step_size = method.integrator.mean_factor(len(self.stack.buffer)) if method.normalise_step else 1.0
         assign(method.shared_parameters, integration.gradients, step_size)

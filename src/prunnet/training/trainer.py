@@ -143,20 +143,7 @@ class Trainer:
         losses = self._losses(step, batch)
         self._check(losses, batch)
         self.ranks.average(step.gradients())
-        try:
-            telemetry = step.finish()
-            finite = self.scaler.unscale(self.method.parameters())
-        except GradientError as error:
-            if not self.scaler.enabled:
-                raise DivergedRunError(f"step {self.step + 1}: {error}; {self._dump(batch)}") from error
-            telemetry, finite = None, False
-        if finite:
-            if self.config.clip is not None:
-                nn.utils.clip_grad_norm_(self.method.parameters(), self.config.clip)
-            self.optimiser.step()
-        else:
-            self.scaler.overflowed()
-        self.optimiser.zero_grad()
+        telemetry = self._update(step, batch)
         seconds = time.perf_counter() - began
         return {
             "loss": losses,
@@ -164,6 +151,23 @@ class Trainer:
             **_describe(telemetry, list(losses)),
             "images_per_second": len(batch.images) * self.ranks.size / seconds,
         }
+
+    def _update(self, step: Step, batch: Batch) -> Telemetry | None:
+        """Move along the gradients of `step`, unless they have overflowed: half precision is then scaled by less."""
+        try:
+            telemetry = step.finish()
+        except GradientError as error:
+            if not self.scaler.enabled:
+                raise DivergedRunError(f"step {self.step + 1}: {error}; {self._dump(batch)}") from error
+            self.scaler.overflowed()
+            telemetry = None
+        else:
+            self.scaler.succeeded()
+            if self.config.clip is not None:
+                nn.utils.clip_grad_norm_(self.method.parameters(), self.config.clip)
+            self.optimiser.step()
+        self.optimiser.zero_grad()
+        return telemetry
 
     def _losses(self, step: Step, batch: Batch) -> dict[str, float]:
         """The loss of each pass on the whole batch, of which `step` takes a micro-batch at a time."""
