@@ -59,7 +59,7 @@ def make(method: str, name: str = "resnet18") -> Method:
         case "joint":
             made = Joint(members(wide, 1.0, *CAPACITIES), CLASSES)
         case "switchnet":
-            made = SwitchNet(SlimmableNetwork(wide, CAPACITIES), CLASSES)
+            made = SwitchNet(SlimmableNetwork(wide, CAPACITIES), CLASSES, normalise_step=False)
         case "asymmetric":
             made = SwitchNet(SlimmableNetwork(wide, CAPACITIES), CLASSES, loss="contrastive")
         case "sfsc":

@@ -98,7 +98,9 @@ def test_masks_follow_the_scores_and_name_the_layer_that_diverged() -> None:
 def test_gradients_of_a_pass_follow_equation_2_and_reach_norms_through_the_mask(name: str) -> None:
     capacity, labels = 0.5, torch.tensor([0, 1, 2, 0])
     net = make_network(name, prunnet.Filters())
-    options = PrunNetOptions(capacities=FixedCapacities((capacity,)), integrator=Sum(), shared="integrated")
+    options = PrunNetOptions(
+        capacities=FixedCapacities((capacity,)), integrator=Sum(), shared="integrated", normalise_step=False
+    )
     method = PrunNet(net, 3, options).eval()
     step = method.step(0)
     step.backward(IMAGES, labels)

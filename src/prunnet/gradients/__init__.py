@@ -42,6 +42,7 @@ from ._direct import Direct
 from ._finite import check_finite
 from ._integrator import Integration, Integrator
 from ._mean import Mean
+from ._named import IntegratorName, create_integrator
 from ._pareto import Pareto
 from ._partition import Granularity
 from ._pcgrad import PCGrad
@@ -56,6 +57,7 @@ __all__ = [
     "Granularity",
     "Integration",
     "Integrator",
+    "IntegratorName",
     "Mean",
     "PCGrad",
     "Pareto",
@@ -63,4 +65,5 @@ __all__ = [
     "Sum",
     "Telemetry",
     "check_finite",
+    "create_integrator",
 ]

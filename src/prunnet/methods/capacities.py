@@ -10,6 +10,11 @@ import torch
 from prunnet.errors import CapacityError
 from prunnet.network.capacity import check_capacities, check_capacity
 
+Distribution = Literal["log-uniform", "uniform"]
+
+FOUR = (0.8, 0.6, 0.4, 0.2)
+"""The capacities of the paper, where a list is needed and there is none."""
+
 
 @dataclass(frozen=True)
 class FixedCapacities:
@@ -18,10 +23,10 @@ class FixedCapacities:
     capacities: tuple[float, ...]
 
     def __init__(self, capacities: Sequence[float]) -> None:
-        chosen = tuple(capacity for capacity in check_capacities(capacities) if capacity < 1.0)
-        if not chosen:
+        below_one = tuple(capacity for capacity in check_capacities(capacities) if capacity < 1.0)
+        if not below_one:
             raise CapacityError("capacities must name at least one below 1, such as (0.8, 0.6, 0.4, 0.2)")
-        object.__setattr__(self, "capacities", chosen)
+        object.__setattr__(self, "capacities", below_one)
 
     @property
     def passes(self) -> int:
@@ -48,7 +53,7 @@ class AnyCapacities:
 
     smallest: float = 0.05
     random: int = 2
-    distribution: Literal["log-uniform", "uniform"] = "log-uniform"
+    distribution: Distribution = "log-uniform"
 
     def __post_init__(self) -> None:
         if check_capacity(self.smallest) == 1.0:

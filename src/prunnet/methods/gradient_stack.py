@@ -48,7 +48,7 @@ class GradientStack:
 
 
 def assign(parameters: Mapping[str, nn.Parameter], gradients: Mapping[str, Tensor], step_size: float = 1.0) -> None:
-    """Give every parameter its gradient, times `step_size`."""
+    """Give every parameter its gradient, multiplied in place by `step_size`."""
     for name, parameter in parameters.items():
         gradient = gradients[name]
-        parameter.grad = gradient if step_size == 1.0 else gradient * step_size
+        parameter.grad = gradient if step_size == 1.0 else gradient.mul_(step_size)

@@ -14,12 +14,16 @@ checkpoints. One turn of the loop is
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from prunnet.gradients import Telemetry
 from prunnet.network import Family
+
+MethodName = Literal["prunnet", "dense", "independent", "joint", "switchnet", "sfsc", "sspl", "bct"]
+"""As settings say it."""
 
 
 class Step(ABC):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from prunnet.errors import PrunNetError
 from prunnet.gradients import ConflictAware, Integrator
-from prunnet.methods.capacities import Capacities, FixedCapacities
+from prunnet.methods.capacities import FOUR, Capacities, FixedCapacities
 from prunnet.methods.draws import generator_for
 from prunnet.methods.gradient_stack import GradientStack
 from prunnet.methods.losses import LossName, contrastive, create_loss, distillation
@@ -27,13 +27,13 @@ Shared = Literal["dense", "mean", "integrated"]
 class PrunNetOptions:
     """The switches of the method. The defaults of the paper are those of `capacities`, `integrator` and `loss`."""
 
-    capacities: Capacities = field(default_factory=lambda: FixedCapacities((0.8, 0.6, 0.4, 0.2)))
+    capacities: Capacities = field(default_factory=lambda: FixedCapacities(FOUR))
     integrator: Integrator = field(default_factory=ConflictAware)
     loss: LossName = "cross-entropy"
     label_smoothing: float = 0.0
     shared: Shared = "dense"
     """Whose gradient norms, biases, head and classifier get: the dense loss's, the mean, or the integrated one."""
-    normalise_step: bool = False
+    normalise_step: bool = True
     """Divide out the factor N+1 of integrators that sum, so that a learning rate means the same under all of them."""
     distillation: float = 0.0
     """Weight of a further loss that makes subnetworks follow the dense network's soft output."""

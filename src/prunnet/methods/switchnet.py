@@ -27,7 +27,7 @@ class SwitchNet(Method):
         integrator: Integrator | None = None,
         loss: LossName = "cross-entropy",
         label_smoothing: float = 0.0,
-        normalise_step: bool = False,
+        normalise_step: bool = True,
         seed: int = 0,
         autocast: torch.dtype | None = None,
     ) -> None:

@@ -82,9 +82,9 @@ def _choose(device: str, local_rank: int) -> torch.device:
     if device == "auto":
         return torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
     try:
-        chosen = torch.device(device)
+        named = torch.device(device)
     except RuntimeError:
         raise PrunNetError(f"there is no device {device!r}; use auto, cpu, cuda or cuda:0") from None
-    if chosen.type == "cuda" and not torch.cuda.is_available():
+    if named.type == "cuda" and not torch.cuda.is_available():
         raise PrunNetError("no CUDA device is available; use --set device=cpu")
-    return torch.device("cuda", local_rank) if device == "cuda" else chosen
+    return torch.device("cuda", local_rank) if device == "cuda" else named
