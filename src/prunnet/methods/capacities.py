@@ -29,11 +29,6 @@ class FixedCapacities:
         object.__setattr__(self, "capacities", below_one)
 
     @property
-    def passes(self) -> int:
-        """m = N + 1: the dense network and the subnetworks of a step."""
-        return len(self.capacities) + 1
-
-    @property
     def reported(self) -> tuple[float, ...]:
         """The capacities a trained family is said to be trained at."""
         return self.capacities
@@ -60,10 +55,6 @@ class AnyCapacities:
             raise CapacityError("the smallest capacity must be below 1")
         if self.random < 0:
             raise CapacityError(f"random capacities per step must be at least 0; found {self.random}")
-
-    @property
-    def passes(self) -> int:
-        return self.random + 2
 
     @property
     def reported(self) -> tuple[float, ...]:
