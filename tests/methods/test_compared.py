@@ -198,7 +198,7 @@ def test_a_switchnet_tells_of_the_layers_that_prunnet_prunes(name: str) -> None:
     taken.backward(*batch())
     backbone = prunnet.create_backbone(name, **BACKBONES[name])
     prunable = prunnet.convert(backbone, 16, preprocessing=prunnet.Preprocessing((3, 32, 32))).weights
-    assert set(taken.finish().layers) == {f"backbone.{weight}" for weight in prunable}
+    assert set(taken.finish().weights.layers) == {f"backbone.{weight}" for weight in prunable}
 
 
 def test_summed_gradients_of_a_switchnet_are_those_of_the_summed_loss() -> None:

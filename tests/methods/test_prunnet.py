@@ -197,10 +197,29 @@ def test_clip_passes_bounds_the_gradient_of_each_subnetwork() -> None:
     step = make(replace(TWO, clip_passes=1e-3)).step(0)
     step.backward(*batch())
     norms = step.weights.buffer.norm(dim=1)
-    telemetry = step.finish()
+    telemetry = step.finish().weights
     clipped = telemetry.gramians.sum(0).diagonal().sqrt()
     assert norms[1] > 1e-3 and clipped[0] == pytest.approx(norms[0].item())
     assert clipped[1:].tolist() == pytest.approx([1e-3, 1e-3])
+
+
+def test_telemetry_tells_of_weights_and_scores() -> None:
+    method = make(replace(TWO, integrator=ConflictAware()))
+    step = method.step(0)
+    step.backward(*batch())
+    weights = {name: rows.clone() for name, rows in step.weights.layers.items()}
+    telemetry = step.finish()
+    for index, (name, rows) in enumerate(weights.items()):
+        of_scores = rows * method.network.weights[name] * method.network.scores[name].sign()
+        for seen, vectors in ((telemetry.weights, rows.flatten(1)), (telemetry.scores, of_scores.flatten(1))):
+            torch.testing.assert_close(seen.gramians[index], (vectors @ vectors.T).detach())
+
+
+def test_scores_that_are_not_integrated_have_no_telemetry() -> None:
+    for method in (make(replace(TWO, frozen_scores=True)), make(selection=prunnet.ScoreMaps((0.6, 0.3)))):
+        step = method.step(0)
+        step.backward(*batch())
+        assert step.finish().scores is None
 
 
 @pytest.mark.parametrize("shared", ["dense", "integrated"])
@@ -212,7 +231,7 @@ def test_a_scaled_loss_changes_nothing_but_the_way(shared: str) -> None:
         method = make(options)
         step = method.step(0, scale=scale)
         step.backward(*batch())
-        gramians.append(step.finish().gramians)
+        gramians.append(step.finish().weights.gramians)
         gradients.append({name: p.grad for name, p in method.named_parameters()})
     assert gramians[0].sum(0).diagonal()[1:].tolist() == pytest.approx([0.01, 0.01])  # both were clipped
     torch.testing.assert_close(gramians[1], gramians[0], rtol=1e-10, atol=1e-12)
@@ -303,7 +322,7 @@ def test_steps_share_the_buffers_of_their_method_and_nothing_else() -> None:
 def test_any_draws_the_smallest_and_random_ones_above_it(distribution: str) -> None:
     capacities = AnyCapacities(0.05, random=3, distribution=distribution)
     draws = [capacities.draw(torch.Generator().manual_seed(seed)) for seed in range(400)]
-    assert all(len(drawn) == 4 == capacities.passes - 1 and drawn[-1] == 0.05 for drawn in draws)
+    assert all(len(drawn) == 4 and drawn[-1] == 0.05 for drawn in draws)
     between = torch.tensor([drawn[:-1] for drawn in draws]).flatten()
     assert between.min() >= 0.05 and between.max() <= 1.0
     expected = 0.05**0.5 if distribution == "log-uniform" else 0.525

@@ -50,6 +50,8 @@ def test_run_folder_holds_what_the_design_says(finished: Path) -> None:
     assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
     assert set(rows[0]["loss"]) == {"1", "0.5", "0.2"} and 0 <= rows[0]["conflicts"] <= 1
     assert set(rows[0]["cosine"]) == {"0.5", "0.2"} and set(rows[0]["norm"]) == set(rows[0]["loss"])
+    assert rows[0]["scores"].keys() == {"conflicts", "first_layer_conflicts", "cosine", "norm", "sum_cosine"}
+    assert rows[0]["scores"]["norm"].keys() == rows[0]["norm"].keys() and rows[0]["scores"]["norm"] != rows[0]["norm"]
     assert json.loads((finished / "environment.json").read_text())["packages"]["torch"]
 
 

@@ -14,6 +14,7 @@ checkpoints. One turn of the loop is
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -24,6 +25,15 @@ from prunnet.network import Family
 
 MethodName = Literal["prunnet", "dense", "independent", "joint", "switchnet", "sfsc", "sspl", "bct"]
 """As settings say it."""
+
+
+@dataclass(frozen=True)
+class StepTelemetry:
+    """What was seen while the gradients of a step were integrated."""
+
+    weights: Telemetry
+    scores: Telemetry | None = None
+    """Of the scores, where there are any that learn and that all passes share."""
 
 
 class Step(ABC):
@@ -45,7 +55,7 @@ class Step(ABC):
         """What ranks must average before `finish`. Until then it carries the scale of the loss."""
 
     @torch.no_grad()
-    def finish(self) -> Telemetry | None:
+    def finish(self) -> StepTelemetry | None:
         """Leave one gradient in `.grad` of every parameter that is to be updated, of its true size.
 
         A `GradientError` names one that is not finite; nothing must be updated then.
@@ -56,7 +66,7 @@ class Step(ABC):
         return self._finish()
 
     @abstractmethod
-    def _finish(self) -> Telemetry | None:
+    def _finish(self) -> StepTelemetry | None:
         """The same, of gradients that carry no scale."""
 
 

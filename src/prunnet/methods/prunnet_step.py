@@ -12,7 +12,7 @@ from torch import Tensor
 
 from prunnet.gradients import Telemetry, check_finite
 from prunnet.methods.gradient_stack import GradientStack, assign
-from prunnet.methods.method import Step
+from prunnet.methods.method import Step, StepTelemetry
 from prunnet.network.ranking import Masks
 
 if TYPE_CHECKING:
@@ -98,17 +98,16 @@ class PrunNetStep(Step):
         yield self.weights.buffer
         yield self.shared.buffer
 
-    def _finish(self) -> Telemetry:
+    def _finish(self) -> StepTelemetry:
         options = self.options
         self._clip_passes()
         step_size = options.integrator.mean_factor(len(self.masks)) if options.normalise_step else 1.0
         integration = options.integrator.integrate(self.weights.layers, generator=self.generator)
         if not options.frozen_weights:
             assign(self.network.weights, integration.gradients, step_size)
-        if not options.frozen_scores:
-            self._finish_scores(step_size)
+        scores = None if options.frozen_scores else self._finish_scores(step_size)
         self._finish_shared(step_size)
-        return integration.telemetry
+        return StepTelemetry(integration.telemetry, scores)
 
     def _clip_passes(self) -> None:
         """Bound the gradient of each subnetwork."""
@@ -116,7 +115,7 @@ class PrunNetStep(Step):
             for row in self.weights.buffer[1:]:
                 row.mul_((self.options.clip_passes / row.norm().clamp_min(1e-30)).clamp_max(1.0))
 
-    def _finish_scores(self, step_size: float) -> None:
+    def _finish_scores(self, step_size: float) -> Telemetry | None:
         """∂L/∂s of every pass from its ∂L/∂w, in place, then integrated in turn."""
         network, weights, layers = self.network, self.network.weights, self.weights.layers
         signed = network.ranking == "signed"
@@ -124,11 +123,12 @@ class PrunNetStep(Step):
             for row, capacity in enumerate(self.capacities, start=1):
                 for name, score in network.selection.scores_at(network, capacity).items():
                     score.grad = layers[name][row] * (weights[name] if signed else weights[name] * score.sign())
-            return
+            return None
         for name, score in network.scores.items():
             layers[name].mul_(weights[name] if signed else weights[name] * score.sign())
         integration = self.options.integrator.integrate(layers, generator=self.generator)
         assign(dict(network.scores.items()), integration.gradients, step_size)
+        return integration.telemetry
 
     def _finish_shared(self, step_size: float) -> None:
         """Norms, biases, head and classifier get the gradient that was asked for."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from prunnet.gradients import Integrator, Sum, Telemetry, check_finite
+from prunnet.gradients import Integrator, Sum, check_finite
 from prunnet.methods.draws import generator_for
 from prunnet.methods.gradient_stack import GradientStack, assign
 from prunnet.methods.losses import LossName, contrastive, create_loss
-from prunnet.methods.method import Method, Step, gradients_of
+from prunnet.methods.method import Method, Step, StepTelemetry, gradients_of
 from prunnet.narrow.slimmable import SlimmableNetwork
 
 
@@ -98,7 +98,7 @@ class SwitchNetStep(Step):
         yield self.stack.buffer
         yield from gradients_of(self.method).values()
 
-    def _finish(self) -> Telemetry:
+    def _finish(self) -> StepTelemetry:
         method = self.method
         check_finite(gradients_of(method))
         integration = method.integrator.integrate(self.stack.layers, generator=self.generator)
@@ -110,4 +110,4 @@ class SwitchNetStep(Step):
             for name, parameter in method.network.shared.items()
             if name.startswith("backbone.") and name.endswith(".weight") and parameter.ndim > 1
         ]
-        return integration.telemetry.only(layers)
+        return StepTelemetry(integration.telemetry.only(layers))

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from prunnet.data import Batch, RetrievalData, make_loader, train_transform
 from prunnet.errors import DivergedRunError, GradientError, InterruptedRunError, TrainingError
-from prunnet.gradients import Telemetry
-from prunnet.methods import Method, Step
+from prunnet.methods import Method, Step, StepTelemetry
 from prunnet.methods.draws import seed_rank
 from prunnet.runs import Run, TrainConfig
 from prunnet.runs.records import Records
@@ -28,6 +27,7 @@ from prunnet.training.display import Display
 from prunnet.training.ranks import Ranks
 from prunnet.training.scaler import LossScaler
 from prunnet.training.schedule import lr_factor
+from prunnet.training.telemetry import describe
 
 
 class Trainer:
@@ -148,11 +148,11 @@ class Trainer:
         return {
             "loss": losses,
             "lr": rate,
-            **_describe(telemetry, list(losses)),
+            **describe(telemetry, list(losses)),
             "images_per_second": len(batch.images) * self.ranks.size / seconds,
         }
 
-    def _update(self, step: Step, batch: Batch) -> Telemetry | None:
+    def _update(self, step: Step, batch: Batch) -> StepTelemetry | None:
         """Move along the gradients of `step`, unless they have overflowed: half precision is then scaled by less."""
         try:
             telemetry = step.finish()
@@ -228,20 +228,3 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _describe(telemetry: Telemetry | None, names: list[str]) -> dict[str, Any]:
-    """What the Gram matrices tell of a step: conflicts, cosines, gradient norms, and how far integration has turned."""
-    if telemetry is None:
-        return {}
-    whole = telemetry.gramians.sum(0).double()
-    norms = whole.diagonal().clamp_min(0).sqrt()
-    cosines = whole[0, 1:] / (norms[0] * norms[1:]).clamp_min(1e-300)
-    pairs = telemetry.conflicting_pairs
-    return {
-        "conflicts": int(pairs.sum()) / sum(telemetry.pairs),
-        "first_layer_conflicts": int(pairs[0]),
-        "cosine": dict(zip(names[1:], cosines.tolist(), strict=True)),
-        "norm": dict(zip(names, norms.tolist(), strict=True)),
-        "sum_cosine": float(telemetry.sum_cosine),
-    }
