@@ -69,8 +69,7 @@ def make(method: str, name: str = "resnet18") -> Method:
             made.prepare([batch()[0]])
         case "bct":
             made = Independent(members(wide, 0.1, base=Members([dense(name)])), CLASSES)
-            old = nn.Linear(16, CLASSES)
-            made.classifiers = nn.ModuleList(BackwardCompatible(c, old, range(CLASSES)) for c in made.classifiers)
+            made.hear(nn.Linear(16, CLASSES), range(CLASSES))
     return made.train()
 
 
@@ -304,10 +303,19 @@ def test_a_whole_family_can_be_compatible_with_an_old_classifier() -> None:
     net.preprocessing = prunnet.Preprocessing((3, 32, 32))
     method = PrunNet(net, CLASSES, PrunNetOptions(capacities=FixedCapacities(CAPACITIES), integrator=Sum())).train()
     plain = step(method)
-    method.loss = BackwardCompatible(method.loss, nn.Linear(16, CLASSES), range(CLASSES))
+    method.hear(nn.Linear(16, CLASSES), range(CLASSES))
     compatible = step(method)
     assert all(compatible[name] > plain[name] for name in ("1", "0.6", "0.3"))
     assert method.classifier is method.loss.loss.classifier
+
+
+@pytest.mark.parametrize("method", ["independent", "joint", "switchnet"])
+def test_the_old_classifier_is_heard_in_every_loss(method: str) -> None:
+    made = make(method)
+    plain = step(made)
+    made.hear(nn.Linear(16, CLASSES), range(CLASSES))
+    compatible = step(made)
+    assert all(compatible[name] > plain[name] for name in plain)
 
 
 def test_score_maps_are_not_nested() -> None:

@@ -12,7 +12,7 @@ checkpoints. One turn of the loop is
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from prunnet.gradients import Telemetry
+from prunnet.methods.bct import BackwardCompatible
 from prunnet.network import Family
 
 MethodName = Literal["prunnet", "dense", "independent", "joint", "switchnet", "sfsc", "sspl", "bct"]
@@ -53,6 +54,11 @@ class Step(ABC):
     @abstractmethod
     def gradients(self) -> Iterator[Tensor]:
         """What ranks must average before `finish`. Until then it carries the scale of the loss."""
+
+    @property
+    def stacked_values(self) -> int:
+        """How many values the gradients of single passes take, beside those in `.grad`."""
+        return 0
 
     @torch.no_grad()
     def finish(self) -> StepTelemetry | None:
@@ -96,6 +102,15 @@ class Method(nn.Module, ABC):
     def classifier(self) -> nn.Linear | None:
         """The classifier of the training classes that the whole family shares, if there is one."""
         return getattr(getattr(self, "loss", None), "classifier", None)
+
+    @property
+    def connections(self) -> int:
+        """How many connections have a score."""
+        return 0
+
+    def hear(self, old: nn.Linear, old_classes: Sequence[int]) -> None:
+        """Let the classifier of an `old` family have a say in every loss; see `BackwardCompatible`."""
+        self.register_module("loss", BackwardCompatible(self.get_submodule("loss"), old, old_classes))
 
     @abstractmethod
     def step(self, number: int, *, scale: float = 1.0) -> Step:

@@ -78,6 +78,10 @@ class PrunNet(Method):
         return self.network
 
     @property
+    def connections(self) -> int:
+        return sum(weight.numel() for weight in self.network.weights.values())
+
+    @property
     def shared_parameters(self) -> dict[str, nn.Parameter]:
         """Everything that every pass uses unpruned: norms, biases, head, classifier."""
         prunable = {id(weight) for weight in self.network.weights.values()}

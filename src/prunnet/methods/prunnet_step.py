@@ -98,6 +98,10 @@ class PrunNetStep(Step):
         yield self.weights.buffer
         yield self.shared.buffer
 
+    @property
+    def stacked_values(self) -> int:
+        return self.weights.buffer.numel() + self.shared.buffer.numel()
+
     def _finish(self) -> StepTelemetry:
         options = self.options
         self._clip_passes()

@@ -98,6 +98,10 @@ class SwitchNetStep(Step):
         yield self.stack.buffer
         yield from gradients_of(self.method).values()
 
+    @property
+    def stacked_values(self) -> int:
+        return self.stack.buffer.numel()
+
     def _finish(self) -> StepTelemetry:
         method = self.method
         check_finite(gradients_of(method))

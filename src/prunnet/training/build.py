@@ -17,7 +17,6 @@ from prunnet.methods import (
     SFSC,
     SSPL,
     AnyCapacities,
-    BackwardCompatible,
     Dense,
     FixedCapacities,
     Independent,
@@ -196,10 +195,7 @@ def _make_compatible(method: Method, old: Run, train: ImageSet) -> None:
     wanted = method.family.embedding_dim
     if classifier.in_features != wanted:
         raise ConfigError(f"old: its embeddings have {classifier.in_features} dimensions, those to train {wanted}")
-    if isinstance(method, Independent):
-        method.classifiers = nn.ModuleList(BackwardCompatible(loss, classifier, classes) for loss in method.classifiers)
-    else:
-        method.loss = BackwardCompatible(method.get_submodule("loss"), classifier, classes)
+    method.hear(classifier, classes)
 
 
 def prepare_batchnorm(config: TrainConfig, method: Method) -> Method:
