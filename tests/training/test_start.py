@@ -116,21 +116,32 @@ def test_a_killed_run_resumes_bit_equal(finished: Path, tmp_path) -> None:
     assert equal(finished, folder)
 
 
+def train_on_ranks(ranks: int, folder: Path, settings: dict[str, Any], before: str = "") -> None:
+    """One training by several processes, each of which first does what `before` says."""
+    script, arguments = folder.with_suffix(".py"), folder.with_suffix(".json")
+    read = SCRIPT.replace("json.loads(sys.argv[1])", "json.loads(open(sys.argv[1]).read())")
+    script.write_text(read.replace("if die_at:", f"{before}\nif die_at:"))
+    arguments.write_text(json.dumps([settings, GLYPHS, str(folder), False, 0]))
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [*launcher, str(script), str(arguments)]
+    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=240)
+
+
 def test_two_ranks_equal_one_with_the_double_batch(tmp_path) -> None:
     """With batch norm frozen, half a batch is normalised like the whole."""
-    script = tmp_path / "ranks.py"
-    script.write_text(SCRIPT.replace("json.loads(sys.argv[1])", "json.loads(open(sys.argv[1]).read())"))
-    settings = {**TINY, "batchnorm": "frozen", "epochs": 1, "lr": 0.02}
     for ranks in (1, 2):
-        arguments = tmp_path / f"{ranks}.json"
-        arguments.write_text(json.dumps([settings, GLYPHS, str(tmp_path / str(ranks)), False, 0]))
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        subprocess.run([*launcher, str(script), str(arguments)], check=True, env=environment, capture_output=True)
+        train_on_ranks(ranks, tmp_path / str(ranks), {**TINY, "batchnorm": "frozen", "epochs": 1, "lr": 0.02})
     one, two = weights_of(tmp_path / "1"), weights_of(tmp_path / "2")
     for name in one:
         if not name.startswith("batchnorm"):
             torch.testing.assert_close(one[name], two[name], atol=1e-4, rtol=1e-3, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_ranks_save_together_as_soon_as_one_is_late(tmp_path) -> None:
+    late = "settings['checkpoint_seconds'] = 1e9 * int(os.environ['RANK'])"
+    train_on_ranks(2, tmp_path / "run", {**TINY, "epochs": 1}, before=late)
+    assert Run(tmp_path / "run").state == "done"
 
 
 def test_a_finished_run_is_returned_and_an_existing_one_not_overwritten(glyphs, finished: Path) -> None:

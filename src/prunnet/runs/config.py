@@ -130,7 +130,7 @@ class TrainConfig(BaseModel):
         return {"capacities": "any" if any_capacity else FOUR, "score_lr": 20.0 if fast_scores else 1.0, **settings}
 
     @model_validator(mode="after")
-    def _consistent(self) -> "TrainConfig":
+    def _whole_batches(self) -> "TrainConfig":
         if self.batch_size % self.accumulate:
             raise ValueError(f"batch_size {self.batch_size} must be a multiple of accumulate {self.accumulate}")
         if self.classes_per_batch and self.classes_per_batch * self.images_per_class != self.batch_size:
@@ -138,6 +138,10 @@ class TrainConfig(BaseModel):
                 f"batch_size {self.batch_size} must be classes_per_batch × images_per_class "
                 f"({self.classes_per_batch} × {self.images_per_class})"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _method_fits(self) -> "TrainConfig":
         if self.method in ("sspl", "bct") and self.old is None:
             raise ValueError(
                 f"method {self.method} adds networks to the family of an existing run: name it, old=runs/a"
@@ -155,6 +159,10 @@ class TrainConfig(BaseModel):
             )
         if self.method not in ("prunnet", "dense") and self.capacities == "any":
             raise ValueError(f"method {self.method} needs a list of capacities; only prunnet trains any")
+        return self
+
+    @model_validator(mode="after")
+    def _complete(self) -> "TrainConfig":
         if self.schedule == "multistep" and not self.milestones:
             raise ValueError("schedule multistep needs milestones")
         if self.selection == "maps" and self.capacities == "any":

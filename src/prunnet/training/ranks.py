@@ -55,9 +55,9 @@ class Ranks:
         self.average([tensor])
         return [float(value) for value in tensor.tolist()]
 
-    def any(self, flag: bool) -> bool:
-        """Whether any rank says so."""
-        return self.average_numbers([float(flag)])[0] > 0
+    def any(self, *flags: bool) -> list[bool]:
+        """Whether any rank says so, of each."""
+        return [mean > 0 for mean in self.average_numbers([float(flag) for flag in flags])]
 
     def copy_from_main(self, tensors: Iterable[Tensor]) -> None:
         """Give every rank the main one's values."""

@@ -63,6 +63,7 @@ class Trainer:
         self.step = 0
         self.unreadable: set[str] = set()
         self._stop_requested = False
+        self._saved_at = time.monotonic()
 
     @property
     def total_steps(self) -> int:
@@ -90,30 +91,18 @@ class Trainer:
         """Train until the last epoch is done."""
         prepare_batchnorm(self.config, self.method)
         self.ranks.copy_from_main(self.method.state_dict().values())
-        resumed_at = self.step if self.step else None
-        records = (
-            Records(self._run.metrics_file, resume_at=resumed_at, tensorboard=self.config.tensorboard)
-            if self.is_main
-            else None
-        )
+        records = self._open_records() if self.is_main else None
         display = Display(self.total_steps, self.config.epochs, quiet=self.quiet or not self.is_main)
         with display, self._signals():
-            saved = time.monotonic()
             while not self.done:
                 epoch = self.sampler.epoch
                 for batch in self.loader:
-                    row = self._optimise(batch)
+                    row = {"step": self.step + 1, "epoch": epoch, **self._optimise(batch)}
                     self.step += 1
-                    row = {"step": self.step, "epoch": epoch, **row}
                     display.step(row)
                     if records is not None:
                         records.write(row)
-                    stop = self.ranks.any(self._stop_requested)
-                    if stop or time.monotonic() - saved > self.config.checkpoint_seconds:
-                        self._save()
-                        saved = time.monotonic()
-                    if stop:
-                        raise InterruptedRunError(f"stopped after step {self.step} and saved; continue with --resume")
+                    self._save_in_time()
                 if self.after_epoch is not None:
                     self.after_epoch(epoch, self.step, records)
                 prepare_batchnorm(self.config, self.method)
@@ -125,6 +114,10 @@ class Trainer:
     @property
     def is_main(self) -> bool:
         return self.ranks.is_main
+
+    def _open_records(self) -> Records:
+        resumed_at = self.step if self.step else None
+        return Records(self._run.metrics_file, resume_at=resumed_at, tensorboard=self.config.tensorboard)
 
     def _optimise(self, batch: Batch) -> dict[str, Any]:
         """One optimisation step. Every draw is a function of (seed, step), so nothing random needs to be saved."""
@@ -203,6 +196,16 @@ class Trainer:
             }
             save_checkpoint(self._run.checkpoints, self.step, self.method, self.optimiser, progress)
         self.ranks.barrier()
+        self._saved_at = time.monotonic()
+
+    def _save_in_time(self) -> None:
+        """Save when it is time to, or before stopping: all ranks, as soon as it is so for one."""
+        late = time.monotonic() - self._saved_at > self.config.checkpoint_seconds
+        stop, due = self.ranks.any(self._stop_requested, late)
+        if stop or due:
+            self._save()
+        if stop:
+            raise InterruptedRunError(f"stopped after step {self.step} and saved; continue with --resume")
 
     def _report_unreadable(self, display: Display) -> None:
         if self.unreadable and self.is_main:
