@@ -268,15 +268,15 @@ def test_anchors_are_the_centres_of_clusters() -> None:
     centres = torch.tensor([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
     generator = torch.Generator().manual_seed(0)
     vectors = (centres[:, None] + 0.1 * torch.randn(3, 40, 2, generator=generator)).flatten(0, 1)
-    found = k_means(vectors, 3)
-    assert len(found.unique(dim=0)) == 3
-    chosen = k_means(vectors, 3, iterations=0)
-    assert all((vectors == vector).all(1).any() for vector in chosen)  # it starts from some of the vectors …
-    error, before = (torch.cdist(vectors, anchors).min(1).values.square().mean() for anchors in (found, chosen))
+    anchors = k_means(vectors, 3)
+    assert len(anchors.unique(dim=0)) == 3
+    start = k_means(vectors, 3, iterations=0)
+    assert all((vectors == vector).all(1).any() for vector in start)  # it starts from some of the vectors …
+    error, before = (torch.cdist(vectors, some).min(1).values.square().mean() for some in (anchors, start))
     assert error < 0.99 * before  # … and gets nearer to all of them
-    nearest = torch.cdist(vectors, found).argmin(1)
+    nearest = torch.cdist(vectors, anchors).argmin(1)
     for cluster in nearest.unique():
-        assert torch.allclose(found[cluster], vectors[nearest == cluster].mean(0), atol=1e-5)
+        assert torch.allclose(anchors[cluster], vectors[nearest == cluster].mean(0), atol=1e-5)
     with pytest.raises(PrunNetError, match="too few for 200 anchors"):
         k_means(vectors, 200)
 
