@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -31,18 +32,16 @@ def stepper(method: Method):
     images, labels = torch.randn(64, 3, 112, 112), torch.randint(0, CLASSES, (64,))
     method.train()
     optimiser = torch.optim.SGD(method.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
-    taken = 0
+    numbers = count()
 
-    def step() -> None:
-        nonlocal taken
-        method.begin(taken)
-        method.backward(images, labels)
-        method.finish()
+    def take_step() -> None:
+        step = method.step(next(numbers))
+        step.backward(images, labels)
+        step.finish()
         optimiser.step()
         optimiser.zero_grad()
-        taken += 1
 
-    return step
+    return take_step
 
 
 def network() -> prunnet.PrunableNetwork:

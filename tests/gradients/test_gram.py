@@ -110,16 +110,12 @@ def test_a_gradient_that_vanishes_conflicts_with_nothing() -> None:
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @every_integrator
-def test_what_is_not_finite_is_named_and_nothing_is_written(
-    integrator: Integrator, dtype: torch.dtype, value: float
-) -> None:
+def test_what_is_not_finite_is_named(integrator: Integrator, dtype: torch.dtype, value: float) -> None:
     layers = {"stem": conflicting(3, 4, 2, 3, 3).to(dtype), "blocks.0.fc": conflicting(3, 5, 4).to(dtype)}
     layers["stem"][:, 0] = 0
     layers["blocks.0.fc"][2, 3, 1] = value
-    out = {name: torch.ones_like(gradients[0]) for name, gradients in layers.items()}
     with pytest.raises(GradientError, match=r"layer 'blocks\.0\.fc' in pass 2 .* is not finite"):
-        integrator.integrate(layers, out=out)
-    assert all((gradient == 1).all() for gradient in out.values())
+        integrator.integrate(layers)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

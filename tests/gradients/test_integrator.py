@@ -140,15 +140,6 @@ def test_inputs_stay_as_they_are(integrator: Integrator, layers: dict[str, Tenso
     assert all(layers[name].equal(copies[name]) for name in layers)
 
 
-def test_out_is_written_in_place(layers: dict[str, Tensor]) -> None:
-    out = {name: torch.full_like(gradients[0], torch.nan) for name, gradients in layers.items()}
-    integration = ConflictAware().integrate(layers, generator=seeded(), out=out)
-    expected = ConflictAware().integrate(layers, generator=seeded()).gradients
-    for name in layers:
-        assert integration.gradients[name] is out[name]
-        assert out[name].equal(expected[name])
-
-
 def test_scales_without_conflict(layers: dict[str, Tensor]) -> None:
     gradients = layers["stem"].abs()
     for integrator in (ConflictAware(), ConflictAware(rule="released"), Direct(), PCGrad(), Sum()):
@@ -176,9 +167,3 @@ def test_sum_and_mean_ignore_conflicts(layers: dict[str, Tensor]) -> None:
 def test_refuses_gradients_that_do_not_fit(layers: dict[str, Tensor], message: str) -> None:
     with pytest.raises(GradientError, match=message):
         Sum().integrate(layers)
-
-
-@pytest.mark.parametrize(("out", "found"), [({}, "nothing"), ({"a": torch.ones(3)}, r"shape \[3\]")])
-def test_refuses_out_that_does_not_fit(out: dict[str, Tensor], found: str) -> None:
-    with pytest.raises(GradientError, match=rf"out\['a'\] needs shape \[2\]; found {found}"):
-        Sum().integrate({"a": torch.ones(3, 2)}, out=out)

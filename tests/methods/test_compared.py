@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import prunnet
-from prunnet.errors import PrunNetError
+from prunnet.errors import GradientError, PrunNetError
 from prunnet.gradients import PCGrad, Sum
 from prunnet.methods import (
     SFSC,
@@ -59,7 +59,7 @@ def make(method: str, name: str = "resnet18") -> Method:
         case "joint":
             made = Joint(members(wide, 1.0, *CAPACITIES), CLASSES)
         case "switchnet":
-            made = SwitchNet(SlimmableNetwork(wide, CAPACITIES), CLASSES)
+            made = SwitchNet(SlimmableNetwork(wide, CAPACITIES), CLASSES, normalise_step=False)
         case "asymmetric":
             made = SwitchNet(SlimmableNetwork(wide, CAPACITIES), CLASSES, loss="contrastive")
         case "sfsc":
@@ -69,8 +69,7 @@ def make(method: str, name: str = "resnet18") -> Method:
             made.prepare([batch()[0]])
         case "bct":
             made = Independent(members(wide, 0.1, base=Members([dense(name)])), CLASSES)
-            old = nn.Linear(16, CLASSES)
-            made.classifiers = nn.ModuleList(BackwardCompatible(c, old, range(CLASSES)) for c in made.classifiers)
+            made.hear(nn.Linear(16, CLASSES), range(CLASSES))
     return made.train()
 
 
@@ -86,10 +85,10 @@ def step(method: Method, labels: Tensor | None = None, parts: int = 1) -> dict[s
     """The losses of one step, whose gradients are left in place."""
     images, own = batch()
     labels = own if labels is None else labels
-    method.begin(0)
+    taken = method.step(0)
     for image, label in zip(images.chunk(parts), labels.chunk(parts), strict=True):
-        losses = method.backward(image, label, 1 / parts)
-    method.finish()
+        losses = taken.backward(image, label, 1 / parts)
+    taken.finish()
     return {name: float(loss) for name, loss in losses.items()}
 
 
@@ -126,6 +125,25 @@ def test_micro_batches_add_up(method: str, monkeypatch) -> None:
         step(made, parts=count)
     for name, gradient in gradients(whole).items():
         assert torch.allclose(gradient, gradients(parts)[name], atol=1e-5), name
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_scaled_loss_leaves_gradients_of_their_true_size(method: str) -> None:
+    plain, scaled = make(method), make(method)
+    for made, scale in ((plain, 1.0), (scaled, 2.0**20)):
+        taken = made.step(0, scale=scale)
+        taken.backward(*batch())
+        taken.finish()
+    for name, gradient in gradients(plain).items():
+        assert torch.allclose(gradient, gradients(scaled)[name], atol=1e-6), name
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gradient_that_overflows_is_reported(method: str) -> None:
+    taken = make(method).step(0, scale=1e39)  # more than float32 holds
+    taken.backward(*batch())
+    with pytest.raises(GradientError, match="is not finite: lower the learning rate or the loss scale"):
+        taken.finish()
 
 
 def test_independent_networks_do_not_know_of_each_other() -> None:
@@ -175,11 +193,11 @@ def test_a_narrower_switch_is_a_leading_slice_and_its_norms_are_its_own() -> Non
 
 @pytest.mark.parametrize("name", BACKBONES)
 def test_a_switchnet_tells_of_the_layers_that_prunnet_prunes(name: str) -> None:
-    method = make("switchnet", name)
-    step(method)
+    taken = make("switchnet", name).step(0)
+    taken.backward(*batch())
     backbone = prunnet.create_backbone(name, **BACKBONES[name])
     prunable = prunnet.convert(backbone, 16, preprocessing=prunnet.Preprocessing((3, 32, 32))).weights
-    assert set(method.finish().layers) == {f"backbone.{weight}" for weight in prunable}
+    assert set(taken.finish().weights.layers) == {f"backbone.{weight}" for weight in prunable}
 
 
 def test_summed_gradients_of_a_switchnet_are_those_of_the_summed_loss() -> None:
@@ -250,15 +268,15 @@ def test_anchors_are_the_centres_of_clusters() -> None:
     centres = torch.tensor([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
     generator = torch.Generator().manual_seed(0)
     vectors = (centres[:, None] + 0.1 * torch.randn(3, 40, 2, generator=generator)).flatten(0, 1)
-    found = k_means(vectors, 3)
-    assert len(found.unique(dim=0)) == 3
-    chosen = k_means(vectors, 3, iterations=0)
-    assert all((vectors == vector).all(1).any() for vector in chosen)  # it starts from some of the vectors …
-    error, before = (torch.cdist(vectors, anchors).min(1).values.square().mean() for anchors in (found, chosen))
+    anchors = k_means(vectors, 3)
+    assert len(anchors.unique(dim=0)) == 3
+    start = k_means(vectors, 3, iterations=0)
+    assert all((vectors == vector).all(1).any() for vector in start)  # it starts from some of the vectors …
+    error, before = (torch.cdist(vectors, some).min(1).values.square().mean() for some in (anchors, start))
     assert error < 0.99 * before  # … and gets nearer to all of them
-    nearest = torch.cdist(vectors, found).argmin(1)
+    nearest = torch.cdist(vectors, anchors).argmin(1)
     for cluster in nearest.unique():
-        assert torch.allclose(found[cluster], vectors[nearest == cluster].mean(0), atol=1e-5)
+        assert torch.allclose(anchors[cluster], vectors[nearest == cluster].mean(0), atol=1e-5)
     with pytest.raises(PrunNetError, match="too few for 200 anchors"):
         k_means(vectors, 200)
 
@@ -285,10 +303,19 @@ def test_a_whole_family_can_be_compatible_with_an_old_classifier() -> None:
     net.preprocessing = prunnet.Preprocessing((3, 32, 32))
     method = PrunNet(net, CLASSES, PrunNetOptions(capacities=FixedCapacities(CAPACITIES), integrator=Sum())).train()
     plain = step(method)
-    method.loss = BackwardCompatible(method.loss, nn.Linear(16, CLASSES), range(CLASSES))
+    method.hear(nn.Linear(16, CLASSES), range(CLASSES))
     compatible = step(method)
     assert all(compatible[name] > plain[name] for name in ("1", "0.6", "0.3"))
     assert method.classifier is method.loss.loss.classifier
+
+
+@pytest.mark.parametrize("method", ["independent", "joint", "switchnet"])
+def test_the_old_classifier_is_heard_in_every_loss(method: str) -> None:
+    made = make(method)
+    plain = step(made)
+    made.hear(nn.Linear(16, CLASSES), range(CLASSES))
+    compatible = step(made)
+    assert all(compatible[name] > plain[name] for name in plain)
 
 
 def test_score_maps_are_not_nested() -> None:

@@ -1,8 +1,13 @@
+from dataclasses import fields
+from inspect import signature
+
 import pytest
 
 from prunnet.errors import ConfigError
+from prunnet.methods import SSPL, AnyCapacities, PrunNetOptions, SwitchNet
 from prunnet.runs.config import FOUR, TrainConfig, merge_assignments, read_yaml, resolve, to_yaml
 from prunnet.runs.presets import PRESETS
+from prunnet.training.build import build_integrator
 from prunnet.training.schedule import lr_factor
 
 
@@ -86,8 +91,21 @@ def test_every_setting_that_needs_it_is_explained() -> None:
     assert {name for name, field in TrainConfig.model_fields.items() if not field.description} == self_explaining
 
 
+def test_a_run_and_a_method_made_by_hand_have_the_same_defaults() -> None:
+    config, options = resolve({}), PrunNetOptions()
+    own = {field.name for field in fields(PrunNetOptions)} - {"capacities", "integrator"}
+    assert {name: getattr(config, name) for name in own} == {name: getattr(options, name) for name in own}
+    assert build_integrator(config) == options.integrator
+    for method in (SwitchNet, SSPL):
+        defaults = {name: p.default for name, p in signature(method).parameters.items() if p.default is not p.empty}
+        settings = defaults.keys() & TrainConfig.model_fields.keys() - {"integrator"}
+        assert {name: getattr(config, name) for name in settings} == {name: defaults[name] for name in settings}
+    assert AnyCapacities() == AnyCapacities(config.smallest, config.random_capacities, config.distribution)
+    assert config.normalise_step
+
+
 @pytest.mark.parametrize(
-    ("given", "capacities", "score_lr"),
+    ("settings", "capacities", "score_lr"),
     [
         ({}, "any", 20.0),
         ({"optimiser": "adamw"}, "any", 1.0),
@@ -97,6 +115,6 @@ def test_every_setting_that_needs_it_is_explained() -> None:
         ({"capacities": (0.5,), "score_lr": 3.0}, (0.5,), 3.0),
     ],
 )
-def test_every_capacity_with_fast_scores_is_the_default_where_it_was_measured(given, capacities, score_lr) -> None:
-    config = resolve(given)
+def test_every_capacity_with_fast_scores_is_the_default_where_it_was_measured(settings, capacities, score_lr) -> None:
+    config = resolve(settings)
     assert (config.capacities, config.score_lr) == (capacities, score_lr)

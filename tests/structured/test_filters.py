@@ -26,10 +26,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::prunnet.NotAdaptedWarning")
 def train_a_little(net: prunnet.PrunableNetwork, steps: int = 2) -> prunnet.PrunableNetwork:
     method = PrunNet(net, 3, PrunNetOptions(capacities=FixedCapacities(CAPACITIES), shared="mean")).train()
     optimiser = torch.optim.SGD(method.parameters(), lr=0.05, momentum=0.9)
-    for step in range(steps):
-        method.begin(step)
-        method.backward(random_images(6, seed=step), torch.tensor([0, 1, 2, 0, 1, 2]))
-        method.finish()
+    for number in range(steps):
+        step = method.step(number)
+        step.backward(random_images(6, seed=number), torch.tensor([0, 1, 2, 0, 1, 2]))
+        step.finish()
         optimiser.step()
         optimiser.zero_grad()
     net.capacities = CAPACITIES
@@ -98,12 +98,14 @@ def test_masks_follow_the_scores_and_name_the_layer_that_diverged() -> None:
 def test_gradients_of_a_pass_follow_equation_2_and_reach_norms_through_the_mask(name: str) -> None:
     capacity, labels = 0.5, torch.tensor([0, 1, 2, 0])
     net = make_network(name, prunnet.Filters())
-    options = PrunNetOptions(capacities=FixedCapacities((capacity,)), integrator=Sum(), shared="integrated")
+    options = PrunNetOptions(
+        capacities=FixedCapacities((capacity,)), integrator=Sum(), shared="integrated", normalise_step=False
+    )
     method = PrunNet(net, 3, options).eval()
-    method.begin(0)
-    method.backward(IMAGES, labels)
-    rows = {n: r[1].clone() for stack in (method._stack, method._shared_stack) for n, r in stack.layers.items()}
-    method.finish()
+    step = method.step(0)
+    step.backward(IMAGES, labels)
+    rows = {n: r[1].clone() for stack in (step.weights, step.shared) for n, r in stack.layers.items()}
+    step.finish()
     found = {n: p.grad for n, p in net.scores.items()}
 
     masks, dense = net.masks(capacity), {n: torch.ones_like(net.weights[n], dtype=torch.bool) for n in net.scores}

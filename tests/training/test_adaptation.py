@@ -27,7 +27,7 @@ def test_the_dense_network_ends_with_statistics_of_the_images_its_members_have(t
     loader = [batch.images for batch in shuffled_loader(data.train, family.preprocessing, batch_size=32)]
     prunnet.adapt_batchnorm(expected, loader, capacities=(1.0, 0.5))
     for capacity in (1.0, 0.5):
-        found, wanted = family.subnetwork(capacity).state_dict(), expected.subnetwork(capacity).state_dict()
-        for name in found:
+        measured, wanted = family.subnetwork(capacity).state_dict(), expected.subnetwork(capacity).state_dict()
+        for name in measured:
             if "running" in name:
-                torch.testing.assert_close(found[name], wanted[name])
+                torch.testing.assert_close(measured[name], wanted[name])

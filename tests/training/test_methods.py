@@ -44,8 +44,8 @@ def old(glyphs, tmp_path_factory) -> Path:
 
 def epoch_losses(folder: Path, epoch: int) -> dict[str, float]:
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    chosen = [row["loss"] for row in rows if row["epoch"] == epoch and "loss" in row]
-    return {name: float(np.mean([losses[name] for losses in chosen])) for name in chosen[0]}
+    of_epoch = [row["loss"] for row in rows if row["epoch"] == epoch and "loss" in row]
+    return {name: float(np.mean([losses[name] for losses in of_epoch])) for name in of_epoch[0]}
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -50,6 +50,8 @@ def test_run_folder_holds_what_the_design_says(finished: Path) -> None:
     assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
     assert set(rows[0]["loss"]) == {"1", "0.5", "0.2"} and 0 <= rows[0]["conflicts"] <= 1
     assert set(rows[0]["cosine"]) == {"0.5", "0.2"} and set(rows[0]["norm"]) == set(rows[0]["loss"])
+    assert rows[0]["scores"].keys() == {"conflicts", "first_layer_conflicts", "cosine", "norm", "sum_cosine"}
+    assert rows[0]["scores"]["norm"].keys() == rows[0]["norm"].keys() and rows[0]["scores"]["norm"] != rows[0]["norm"]
     assert json.loads((finished / "environment.json").read_text())["packages"]["torch"]
 
 
@@ -114,21 +116,32 @@ def test_a_killed_run_resumes_bit_equal(finished: Path, tmp_path) -> None:
     assert equal(finished, folder)
 
 
+def train_on_ranks(ranks: int, folder: Path, settings: dict[str, Any], before: str = "") -> None:
+    """One training by several processes, each of which first does what `before` says."""
+    script, arguments = folder.with_suffix(".py"), folder.with_suffix(".json")
+    read = SCRIPT.replace("json.loads(sys.argv[1])", "json.loads(open(sys.argv[1]).read())")
+    script.write_text(read.replace("if die_at:", f"{before}\nif die_at:"))
+    arguments.write_text(json.dumps([settings, GLYPHS, str(folder), False, 0]))
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [*launcher, str(script), str(arguments)]
+    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=240)
+
+
 def test_two_ranks_equal_one_with_the_double_batch(tmp_path) -> None:
     """With batch norm frozen, half a batch is normalised like the whole."""
-    script = tmp_path / "ranks.py"
-    script.write_text(SCRIPT.replace("json.loads(sys.argv[1])", "json.loads(open(sys.argv[1]).read())"))
-    settings = {**TINY, "batchnorm": "frozen", "epochs": 1, "lr": 0.02}
     for ranks in (1, 2):
-        arguments = tmp_path / f"{ranks}.json"
-        arguments.write_text(json.dumps([settings, GLYPHS, str(tmp_path / str(ranks)), False, 0]))
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        subprocess.run([*launcher, str(script), str(arguments)], check=True, env=environment, capture_output=True)
+        train_on_ranks(ranks, tmp_path / str(ranks), {**TINY, "batchnorm": "frozen", "epochs": 1, "lr": 0.02})
     one, two = weights_of(tmp_path / "1"), weights_of(tmp_path / "2")
     for name in one:
         if not name.startswith("batchnorm"):
             torch.testing.assert_close(one[name], two[name], atol=1e-4, rtol=1e-3, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_ranks_save_together_as_soon_as_one_is_late(tmp_path) -> None:
+    late = "settings['checkpoint_seconds'] = 1e9 * int(os.environ['RANK'])"
+    train_on_ranks(2, tmp_path / "run", {**TINY, "epochs": 1}, before=late)
+    assert Run(tmp_path / "run").state == "done"
 
 
 def test_a_finished_run_is_returned_and_an_existing_one_not_overwritten(glyphs, finished: Path) -> None:

@@ -39,8 +39,10 @@ from prunnet.errors import GradientError
 from ._blocks import Blocks
 from ._conflict_aware import ConflictAware, Rule
 from ._direct import Direct
+from ._finite import check_finite
 from ._integrator import Integration, Integrator
 from ._mean import Mean
+from ._named import IntegratorName, create_integrator
 from ._pareto import Pareto
 from ._partition import Granularity
 from ._pcgrad import PCGrad
@@ -55,10 +57,13 @@ __all__ = [
     "Granularity",
     "Integration",
     "Integrator",
+    "IntegratorName",
     "Mean",
     "PCGrad",
     "Pareto",
     "Rule",
     "Sum",
     "Telemetry",
+    "check_finite",
+    "create_integrator",
 ]

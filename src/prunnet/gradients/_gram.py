@@ -13,6 +13,8 @@ from torch import Tensor
 
 from prunnet.errors import GradientError
 
+from ._finite import ADVICE
+
 LEAST_SAFE_SQUARED_NORM = {
     # From here to the largest number, no square that matters underflows and no quotient of two norms overflows.
     torch.float32: 1e-24,
@@ -63,7 +65,7 @@ def require_finite(stacks: Sequence[StackedGradients]) -> None:
         if not passes.all():
             raise GradientError(
                 f"the gradient of layer {stack.name!r} in pass {passes.int().argmin()} (0 is the dense network) is not "
-                "finite: lower the learning rate or the loss scale, or skip the batch"
+                f"finite: {ADVICE}"
             )
 
 

@@ -46,24 +46,22 @@ class Integrator(ABC):
         Row i of `order` `[m, m]` is the order in which pass i meets the others; an integrator may have no use for it.
         """
 
+    def mean_factor(self, passes: int) -> float:
+        """What makes the integrated gradient of that many `passes` a mean, so that learning rates compare."""
+        return 1 / passes if self.sums else 1.0
+
     def __call__(self, gradients: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Integrate the stacked gradients `[m, *weight.shape]` of one weight."""
         return self.integrate({"weight": gradients}, generator=generator).gradients["weight"]
 
-    def integrate(
-        self,
-        layers: Mapping[str, Tensor],
-        *,
-        generator: torch.Generator | None = None,
-        out: Mapping[str, Tensor] | None = None,
-    ) -> Integration:
-        """Integrate the stacked gradients `[m, *weight.shape]` of all layers at once, into `out` where it is given.
+    def integrate(self, layers: Mapping[str, Tensor], *, generator: torch.Generator | None = None) -> Integration:
+        """Integrate the stacked gradients `[m, *weight.shape]` of all layers at once.
 
         One order per pass is drawn for the whole call, from the CPU `generator`: ranks that share its state get the
         same result. The host waits for the device once, to learn whether all gradients are finite and of a size that
-        float32 can square; a few times more if not. Where one is not finite nothing is written.
+        float32 can square; a few times more if not.
         """
-        _check(layers, out)
+        _check(layers)
         passes = len(next(iter(layers.values())))
         order = torch.stack([torch.randperm(passes, generator=generator) for _ in range(passes)])
         shapes = [gradients.shape[1:] for gradients in layers.values()]
@@ -86,14 +84,12 @@ class Integrator(ABC):
                 stack.name: stack.combine(coefficients)
                 for stack, coefficients in zip(stacks, partition.spread(weights), strict=True)
             }
-        if out is not None:
-            integrated = {name: out[name].copy_(gradient) for name, gradient in integrated.items()}
         filters = Partition.of(shapes, "filter")
         telemetry = Telemetry(tuple(layers), [stack.gramians for stack in stacks], filters, gramians, weights)
         return Integration(integrated, telemetry)
 
 
-def _check(layers: Mapping[str, Tensor], out: Mapping[str, Tensor] | None) -> None:
+def _check(layers: Mapping[str, Tensor]) -> None:
     if not layers:
         raise GradientError("there is no layer to integrate: give at least one stacked gradient")
     first = next(iter(layers.values()))
@@ -113,6 +109,3 @@ def _check(layers: Mapping[str, Tensor], out: Mapping[str, Tensor] | None) -> No
             raise GradientError(
                 f"all layers need gradients of as many passes; layer {name!r} has {len(gradients)}, not {len(first)}"
             )
-        if out is not None and (name not in out or out[name].shape != gradients.shape[1:]):
-            found = f"shape {list(out[name].shape)}" if name in out else "nothing"
-            raise GradientError(f"out[{name!r}] needs shape {list(gradients.shape[1:])}; found {found}")

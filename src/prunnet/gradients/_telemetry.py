@@ -11,7 +11,7 @@ from ._partition import Partition
 
 @dataclass(frozen=True)
 class Telemetry:
-    """Conflicts, cosines and norms of the gradients of every layer, in the order of `layers`.
+    """Conflicts and inner products of the gradients of every layer, in the order of `layers`.
 
     Nothing is computed before it is asked for, and then only from the Gram matrices that integration has left behind.
     Conflicts are counted per output filter of a convolution and per linear layer whatever the integrator's own
@@ -66,14 +66,3 @@ class Telemetry:
     def gramians(self) -> Tensor:
         """`[L, m, m]`: the Gram matrix of each whole layer; summed over layers, that of the network."""
         return torch.stack([layer.sum(0) for layer in self.row_gramians])
-
-    @property
-    def norms(self) -> Tensor:
-        """`[L, m]`: the gradient norm of the dense network (first) and of each subnetwork."""
-        return self.gramians.diagonal(dim1=1, dim2=2).sqrt()
-
-    @property
-    def dense_cosines(self) -> Tensor:
-        """`[L, m - 1]`: the cosine of the gradient of the dense network with that of each subnetwork; 0 if one is 0."""
-        products = self.norms[:, :1] * self.norms[:, 1:]
-        return torch.where(products > 0, self.gramians[:, 0, 1:] / products, 0)

@@ -5,7 +5,7 @@ from prunnet.methods.capacities import AnyCapacities, Capacities, FixedCapacitie
 from prunnet.methods.dense import Dense
 from prunnet.methods.independent import Independent
 from prunnet.methods.joint import Joint
-from prunnet.methods.method import Method
+from prunnet.methods.method import Method, Step, StepTelemetry
 from prunnet.methods.prunnet import PrunNet, PrunNetOptions
 from prunnet.methods.sfsc import SFSC
 from prunnet.methods.sspl import SSPL
@@ -24,5 +24,7 @@ __all__ = [
     "Method",
     "PrunNet",
     "PrunNetOptions",
+    "Step",
+    "StepTelemetry",
     "SwitchNet",
 ]

@@ -10,6 +10,11 @@ import torch
 from prunnet.errors import CapacityError
 from prunnet.network.capacity import check_capacities, check_capacity
 
+Distribution = Literal["log-uniform", "uniform"]
+
+FOUR = (0.8, 0.6, 0.4, 0.2)
+"""The capacities of the paper, where a list is needed and there is none."""
+
 
 @dataclass(frozen=True)
 class FixedCapacities:
@@ -18,15 +23,10 @@ class FixedCapacities:
     capacities: tuple[float, ...]
 
     def __init__(self, capacities: Sequence[float]) -> None:
-        chosen = tuple(capacity for capacity in check_capacities(capacities) if capacity < 1.0)
-        if not chosen:
+        below_one = tuple(capacity for capacity in check_capacities(capacities) if capacity < 1.0)
+        if not below_one:
             raise CapacityError("capacities must name at least one below 1, such as (0.8, 0.6, 0.4, 0.2)")
-        object.__setattr__(self, "capacities", chosen)
-
-    @property
-    def passes(self) -> int:
-        """m = N + 1: the dense network and the subnetworks of a step."""
-        return len(self.capacities) + 1
+        object.__setattr__(self, "capacities", below_one)
 
     @property
     def reported(self) -> tuple[float, ...]:
@@ -48,17 +48,13 @@ class AnyCapacities:
 
     smallest: float = 0.05
     random: int = 2
-    distribution: Literal["log-uniform", "uniform"] = "log-uniform"
+    distribution: Distribution = "log-uniform"
 
     def __post_init__(self) -> None:
         if check_capacity(self.smallest) == 1.0:
             raise CapacityError("the smallest capacity must be below 1")
         if self.random < 0:
             raise CapacityError(f"random capacities per step must be at least 0; found {self.random}")
-
-    @property
-    def passes(self) -> int:
-        return self.random + 2
 
     @property
     def reported(self) -> tuple[float, ...]:

@@ -34,5 +34,9 @@ class Dense(SummedLosses):
     def family(self) -> PrunableNetwork:
         return self.network
 
+    @property
+    def connections(self) -> int:
+        return sum(weight.numel() for weight in self.network.weights.values())
+
     def losses(self, images: Tensor, labels: Tensor) -> Iterator[tuple[str, Tensor]]:
         yield "1", self.loss(self._call(images, normalise=False), labels)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class GradientStack:
@@ -45,3 +45,10 @@ class GradientStack:
                 target.copy_(gradient)
             else:
                 torch.mul(gradient, masks[name], out=target)
+
+
+def assign(parameters: Mapping[str, nn.Parameter], gradients: Mapping[str, Tensor], step_size: float = 1.0) -> None:
+    """Give every parameter its gradient, multiplied in place by `step_size`."""
+    for name, parameter in parameters.items():
+        gradient = gradients[name]
+        parameter.grad = gradient if step_size == 1.0 else gradient.mul_(step_size)

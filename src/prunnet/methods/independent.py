@@ -1,10 +1,11 @@
 """Independent learning: every network alone, with its own classifier. Nothing makes them compatible."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from prunnet.methods.bct import BackwardCompatible
 from prunnet.methods.losses import LossName, create_loss
 from prunnet.methods.summed_losses import SummedLosses
 from prunnet.narrow.members import Members
@@ -32,6 +33,9 @@ class Independent(SummedLosses):
     @property
     def family(self) -> Members:
         return self.members
+
+    def hear(self, old: nn.Linear, old_classes: Sequence[int]) -> None:
+        self.classifiers = nn.ModuleList(BackwardCompatible(loss, old, old_classes) for loss in self.classifiers)
 
     def losses(self, images: Tensor, labels: Tensor) -> Iterator[tuple[str, Tensor]]:
         for (capacity, member), loss in zip(self.members.by_capacity.items(), self.classifiers, strict=True):

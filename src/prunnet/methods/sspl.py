@@ -15,6 +15,7 @@ from prunnet.methods.summed_losses import SummedLosses
 from prunnet.narrow.members import Members
 from prunnet.network.functional import evaluating
 
+SUBSPACES, CODEWORDS = 8, 64
 TEMPERATURE = 0.1
 
 
@@ -22,7 +23,12 @@ class SSPL(SummedLosses):
     """Trains `members` beside the family they extend, whose dense network stays as it is."""
 
     def __init__(
-        self, members: Members, *, subspaces: int = 8, codewords: int = 64, autocast: torch.dtype | None = None
+        self,
+        members: Members,
+        *,
+        subspaces: int = SUBSPACES,
+        codewords: int = CODEWORDS,
+        autocast: torch.dtype | None = None,
     ) -> None:
         super().__init__(autocast)
         if members.base is None:
@@ -58,8 +64,8 @@ class SSPL(SummedLosses):
         with torch.no_grad():
             wanted = self.structure(self.teacher(images))
         for capacity, member in self.members.by_capacity.items():
-            found = self.structure(member(images))
-            yield f"{capacity:g}", F.kl_div(found, wanted, reduction="batchmean", log_target=True)
+            structure = self.structure(member(images))
+            yield f"{capacity:g}", F.kl_div(structure, wanted, reduction="batchmean", log_target=True)
 
     def structure(self, embeddings: Tensor) -> Tensor:
         """Log-distributions of the similarities to the anchors, a row per image and subspace."""
@@ -72,11 +78,11 @@ def k_means(vectors: Tensor, centroids: int, iterations: int = 25) -> Tensor:
     """Lloyd's algorithm from randomly chosen vectors, always the same ones; an empty cluster keeps its centroid."""
     if len(vectors) < centroids:
         raise PrunNetError(f"{len(vectors)} images are too few for {centroids} anchors per subspace")
-    chosen = torch.randperm(len(vectors), generator=torch.Generator().manual_seed(0))[:centroids]
-    found = vectors[chosen.to(vectors.device)].clone()
+    start = torch.randperm(len(vectors), generator=torch.Generator().manual_seed(0))[:centroids]
+    centres = vectors[start.to(vectors.device)].clone()
     for _ in range(iterations):
-        nearest = torch.cdist(vectors, found).argmin(1)
-        sums = torch.zeros_like(found).index_add_(0, nearest, vectors)
+        nearest = torch.cdist(vectors, centres).argmin(1)
+        sums = torch.zeros_like(centres).index_add_(0, nearest, vectors)
         counts = torch.bincount(nearest, minlength=centroids)[:, None]
-        found = torch.where(counts > 0, sums / counts.clamp_min(1), found)
-    return found
+        centres = torch.where(counts > 0, sums / counts.clamp_min(1), centres)
+    return centres

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,13 @@ from prunnet.network.scores import Scores
 if TYPE_CHECKING:
     from prunnet.network.prunable import PrunableNetwork
 
+SelectionName = Literal["connections", "filters", "maps"]
+
 
 class Selection(nn.Module, ABC):
     """How the scores of a network become the masks of a capacity. Belongs to one network, which attaches it."""
 
-    name: ClassVar[str]
+    name: ClassVar[SelectionName]
     """As settings and files say it."""
     nested: ClassVar[bool] = True
     """Whether one score map decides, so that a smaller subnetwork is part of every larger one."""

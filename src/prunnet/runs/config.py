@@ -12,14 +12,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from prunnet.data import RetrievalData, load_data
 from prunnet.errors import ConfigError
 from prunnet.evaluation import Metric
+from prunnet.gradients import ConflictAware, Granularity, IntegratorName, Rule
+from prunnet.methods import AnyCapacities, PrunNetOptions
+from prunnet.methods.capacities import FOUR, Distribution
+from prunnet.methods.losses import LossName
+from prunnet.methods.method import MethodName
+from prunnet.methods.prunnet import Shared
+from prunnet.methods.sspl import CODEWORDS, SUBSPACES
 from prunnet.network.capacity import check_capacities
 from prunnet.network.family import ADAPT_BATCHES
-
-FOUR = (0.8, 0.6, 0.4, 0.2)
-"""The capacities of the paper, where a list is needed and none is given."""
-
-SelectionName = Literal["connections", "filters", "maps"]
-MethodName = Literal["prunnet", "dense", "independent", "joint", "switchnet", "sfsc", "sspl", "bct"]
+from prunnet.network.ranking import Ranking
+from prunnet.network.selection import SelectionName
 
 
 class TrainConfig(BaseModel):
@@ -47,7 +50,7 @@ class TrainConfig(BaseModel):
         None, description="channels, height, width; default: the backbone's"
     )
     embedding_dim: int = Field(256, gt=0)
-    ranking: Literal["magnitude", "signed"] = Field("magnitude", description="rank connections by |s| or by s")
+    ranking: Ranking = Field("magnitude", description="rank connections by |s| or by s")
     selection: SelectionName = Field(
         "connections", description="what a capacity keeps; of filters, which go whole, it is a share of the parameters"
     )
@@ -59,23 +62,29 @@ class TrainConfig(BaseModel):
     capacities: tuple[float, ...] | Literal["any"] = Field(
         "any", description=f"fixed list, or 'any'; where any cannot be: {', '.join(map(str, FOUR))}"
     )
-    smallest: float = Field(0.05, gt=0, lt=1, description="smallest capacity of 'any'")
-    random_capacities: int = Field(2, ge=0, description="random capacities per step of 'any'")
-    distribution: Literal["log-uniform", "uniform"] = Field("log-uniform", description="how 'any' draws")
-    integrator: Literal["conflict-aware", "direct", "sum", "mean", "pareto", "pcgrad"] = "conflict-aware"
-    alpha: float = Field(0.5, ge=0, description="exponent of Eq. 5")
-    rule: Literal["algorithm", "released"] = Field("algorithm", description="Algorithm 1, or the authors' code")
-    granularity: Literal["filter", "row", "layer", "network"] = "filter"
-    normalise_step: bool = Field(True, description="divide out the factor N+1 of integrators that sum")
-    shared: Literal["dense", "mean", "integrated"] = Field("dense", description="gradient of norms, head, classifier")
-    loss: Literal["cross-entropy", "arcface", "cosface", "contrastive"] = "cross-entropy"
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    distillation: float = Field(0.0, ge=0, description="weight of following the dense network's soft output")
-    frozen_scores: bool = False
-    frozen_weights: bool = False
-    subspaces: int = Field(8, gt=0, description="subspaces of SSPL's product quantiser")
-    codewords: int = Field(64, gt=1, description="anchors in each of SSPL's subspaces")
-    clip_passes: float | None = Field(None, gt=0, description="largest gradient norm of one subnetwork")
+    smallest: float = Field(AnyCapacities.smallest, gt=0, lt=1, description="smallest capacity of 'any'")
+    random_capacities: int = Field(AnyCapacities.random, ge=0, description="random capacities per step of 'any'")
+    distribution: Distribution = Field(AnyCapacities.distribution, description="how 'any' draws")
+    integrator: IntegratorName = "conflict-aware"
+    alpha: float = Field(ConflictAware.alpha, ge=0, description="exponent of Eq. 5")
+    rule: Rule = Field(ConflictAware.rule, description="Algorithm 1, or the authors' code")
+    granularity: Granularity = ConflictAware.granularity
+    normalise_step: bool = Field(
+        PrunNetOptions.normalise_step, description="divide out the factor N+1 of integrators that sum"
+    )
+    shared: Shared = Field(PrunNetOptions.shared, description="gradient of norms, head, classifier")
+    loss: LossName = PrunNetOptions.loss
+    label_smoothing: float = Field(PrunNetOptions.label_smoothing, ge=0, lt=1)
+    distillation: float = Field(
+        PrunNetOptions.distillation, ge=0, description="weight of following the dense network's soft output"
+    )
+    frozen_scores: bool = PrunNetOptions.frozen_scores
+    frozen_weights: bool = PrunNetOptions.frozen_weights
+    subspaces: int = Field(SUBSPACES, gt=0, description="subspaces of SSPL's product quantiser")
+    codewords: int = Field(CODEWORDS, gt=1, description="anchors in each of SSPL's subspaces")
+    clip_passes: float | None = Field(
+        PrunNetOptions.clip_passes, gt=0, description="largest gradient norm of one subnetwork"
+    )
 
     # optimisation
     epochs: int = Field(10, gt=0)
@@ -115,15 +124,15 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _dependent_defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _dependent_defaults(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """What docs/what-to-train-with.md found best holds for PrunNet's single connections under SGD."""
-        connections = given.get("selection", "connections") == "connections"
-        any_capacity = connections and given.get("method", "prunnet") in ("prunnet", "dense")
-        fast_scores = connections and given.get("optimiser", "sgd") == "sgd"
-        return {"capacities": "any" if any_capacity else FOUR, "score_lr": 20.0 if fast_scores else 1.0, **given}
+        connections = settings.get("selection", "connections") == "connections"
+        any_capacity = connections and settings.get("method", "prunnet") in ("prunnet", "dense")
+        fast_scores = connections and settings.get("optimiser", "sgd") == "sgd"
+        return {"capacities": "any" if any_capacity else FOUR, "score_lr": 20.0 if fast_scores else 1.0, **settings}
 
     @model_validator(mode="after")
-    def _consistent(self) -> "TrainConfig":
+    def _whole_batches(self) -> "TrainConfig":
         if self.batch_size % self.accumulate:
             raise ValueError(f"batch_size {self.batch_size} must be a multiple of accumulate {self.accumulate}")
         if self.classes_per_batch and self.classes_per_batch * self.images_per_class != self.batch_size:
@@ -131,6 +140,10 @@ class TrainConfig(BaseModel):
                 f"batch_size {self.batch_size} must be classes_per_batch × images_per_class "
                 f"({self.classes_per_batch} × {self.images_per_class})"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _method_fits(self) -> "TrainConfig":
         if self.method in ("sspl", "bct") and self.old is None:
             raise ValueError(
                 f"method {self.method} adds networks to the family of an existing run: name it, old=runs/a"
@@ -148,6 +161,10 @@ class TrainConfig(BaseModel):
             )
         if self.method not in ("prunnet", "dense") and self.capacities == "any":
             raise ValueError(f"method {self.method} needs a list of capacities; only prunnet trains any")
+        return self
+
+    @model_validator(mode="after")
+    def _complete(self) -> "TrainConfig":
         if self.schedule == "multistep" and not self.milestones:
             raise ValueError("schedule multistep needs milestones")
         if self.selection == "maps" and self.capacities == "any":
@@ -177,8 +194,8 @@ def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"][:1]))
         problem = first["msg"].removeprefix("Value error, ")
-        found = f"; found {first['input']!r}" if where else ""
-        raise ConfigError(f"{where + ': ' if where else ''}{problem}{found}") from None
+        message = f"{where}: {problem}; found {first['input']!r}" if where else problem
+        raise ConfigError(message) from None
 
 
 def _check_key(key: str) -> None:

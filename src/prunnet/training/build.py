@@ -12,12 +12,11 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from prunnet.data import ClassBalancedSampler, EpochSampler, ImageSet, ShuffledSampler
 from prunnet.errors import ConfigError
-from prunnet.gradients import ConflictAware, Direct, Integrator, Mean, Pareto, PCGrad, Sum
+from prunnet.gradients import Integrator, PCGrad, create_integrator
 from prunnet.methods import (
     SFSC,
     SSPL,
     AnyCapacities,
-    BackwardCompatible,
     Dense,
     FixedCapacities,
     Independent,
@@ -95,25 +94,18 @@ def _resized(backbone: nn.Module, input_size: tuple[int, int, int]) -> Preproces
 
 def _load_weights(backbone: nn.Module, file: Path) -> None:
     try:
-        found = backbone.load_state_dict({n: t.float() for n, t in load_file(file).items()}, strict=False)
+        fit = backbone.load_state_dict({n: t.float() for n, t in load_file(file).items()}, strict=False)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ConfigError(
             f"weights: {file} cannot be loaded into the backbone ({str(error).splitlines()[-1]})"
         ) from None
-    if found.missing_keys:
-        raise ConfigError(f"weights: {file} lacks {found.missing_keys[0]} of the backbone")
+    if fit.missing_keys:
+        raise ConfigError(f"weights: {file} lacks {fit.missing_keys[0]} of the backbone")
 
 
 def build_integrator(config: TrainConfig) -> Integrator:
     """The integrator that `config` names."""
-    return {
-        "conflict-aware": lambda: ConflictAware(config.alpha, config.rule, config.granularity),
-        "direct": lambda: Direct(config.granularity),
-        "sum": Sum,
-        "mean": Mean,
-        "pareto": Pareto,
-        "pcgrad": PCGrad,
-    }[config.integrator]()
+    return create_integrator(config.integrator, alpha=config.alpha, rule=config.rule, granularity=config.granularity)
 
 
 def build_method(config: TrainConfig, network: PrunableNetwork, train: ImageSet, old: Run | None = None) -> Method:
@@ -203,10 +195,7 @@ def _make_compatible(method: Method, old: Run, train: ImageSet) -> None:
     wanted = method.family.embedding_dim
     if classifier.in_features != wanted:
         raise ConfigError(f"old: its embeddings have {classifier.in_features} dimensions, those to train {wanted}")
-    if isinstance(method, Independent):
-        method.classifiers = nn.ModuleList(BackwardCompatible(loss, classifier, classes) for loss in method.classifiers)
-    else:
-        method.loss = BackwardCompatible(method.get_submodule("loss"), classifier, classes)
+    method.hear(classifier, classes)
 
 
 def prepare_batchnorm(config: TrainConfig, method: Method) -> Method:

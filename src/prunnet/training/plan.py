@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import torch
 
 from prunnet.data import RetrievalData
-from prunnet.methods.summed_losses import SummedLosses
-from prunnet.network import PrunableNetwork
 from prunnet.runs import Run, TrainConfig
 from prunnet.training.build import build_method, build_network, build_optimiser
 from prunnet.training.ranks import Ranks
@@ -40,30 +38,27 @@ def plan(config: TrainConfig, data: RetrievalData) -> Plan:
     old = None if config.old is None else Run(config.old)
     method = build_method(config, build_network(config), data.train, old).to(ranks.device).train()
     optimiser = build_optimiser(config, method)
-    family = method.family
     labels = torch.randint(0, data.train.classes, (config.batch_size // ranks.size,), device=ranks.device)
-    images = torch.randn(len(labels), *family.preprocessing.input_size, device=ranks.device)
-    for step in range(2):  # the first one allocates
+    images = torch.randn(len(labels), *method.family.preprocessing.input_size, device=ranks.device)
+    for number in range(2):  # the first one allocates
         began = time.perf_counter()
-        method.begin(step)
+        step = method.step(number)
         for part, wanted in zip(images.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True):
-            losses = method.backward(part, wanted, 1 / config.accumulate)
-        method.finish()
+            losses = step.backward(part, wanted, 1 / config.accumulate)
+        step.finish()
         optimiser.step()
         seconds = time.perf_counter() - began
     parameters = [p for p in method.parameters() if p.requires_grad]
     values = sum(p.numel() for p in parameters)
-    connections = sum(score.numel() for score in family.scores.values()) if isinstance(family, PrunableNetwork) else 0
-    stacked = 0 if isinstance(method, SummedLosses) else sum(tensor.numel() for tensor in method.gradients())
     states = 2 if config.optimiser == "adamw" else 1
     return Plan(
         images=len(data.train),
         classes=data.train.classes,
         steps=config.epochs * (len(data.train) // config.batch_size),
         passes=len(losses),
-        parameters=values - connections,
-        connections=connections,
+        parameters=values - method.connections,
+        connections=method.connections,
         model_bytes=4 * values,
-        training_bytes=4 * (values * (2 + states) + stacked),
+        training_bytes=4 * (values * (2 + states) + step.stacked_values),
         seconds_per_step=seconds,
     )

@@ -55,9 +55,9 @@ class Ranks:
         self.average([tensor])
         return [float(value) for value in tensor.tolist()]
 
-    def any(self, flag: bool) -> bool:
-        """Whether any rank says so."""
-        return self.average_numbers([float(flag)])[0] > 0
+    def any(self, *flags: bool) -> list[bool]:
+        """Whether any rank says so, of each."""
+        return [mean > 0 for mean in self.average_numbers([float(flag) for flag in flags])]
 
     def copy_from_main(self, tensors: Iterable[Tensor]) -> None:
         """Give every rank the main one's values."""
@@ -82,9 +82,9 @@ def _choose(device: str, local_rank: int) -> torch.device:
     if device == "auto":
         return torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
     try:
-        chosen = torch.device(device)
+        named = torch.device(device)
     except RuntimeError:
         raise PrunNetError(f"there is no device {device!r}; use auto, cpu, cuda or cuda:0") from None
-    if chosen.type == "cuda" and not torch.cuda.is_available():
+    if named.type == "cuda" and not torch.cuda.is_available():
         raise PrunNetError("no CUDA device is available; use --set device=cpu")
-    return torch.device("cuda", local_rank) if device == "cuda" else chosen
+    return torch.device("cuda", local_rank) if device == "cuda" else named

@@ -1,12 +1,8 @@
 """Loss scaling for fp16: gradients too small for half precision are computed on a larger loss.
 
-torch's own GradScaler inspects `.grad`, which here exists only after integration. Integration is linear in scale, so
-one factor on every loss and its inverse on the result are all it takes.
+torch's own GradScaler inspects `.grad`, which here exists only after passes were clipped and integrated. So a step
+divides its scale out itself, before anything looks at its gradients.
 """
-
-from collections.abc import Iterable
-
-from torch import nn
 
 
 class LossScaler:
@@ -22,16 +18,9 @@ class LossScaler:
         """Note a step that has to be left out."""
         self.factor, self.good_steps = max(1.0, self.factor / 2), 0
 
-    def unscale(self, parameters: Iterable[nn.Parameter]) -> bool:
-        """Give gradients their true size; False if one of them overflowed."""
-        if not self.enabled:
-            return True
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        finite = True
-        for gradient in gradients:
-            gradient.div_(self.factor)
-            finite = finite and bool(gradient.isfinite().all())
-        self.good_steps += 1
-        if self.good_steps % self.patience == 0:
-            self.factor *= 2
-        return finite
+    def succeeded(self) -> None:
+        """Note a step whose gradients were finite."""
+        if self.enabled:
+            self.good_steps += 1
+            if self.good_steps % self.patience == 0:
+                self.factor *= 2

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from prunnet.data import Batch, RetrievalData, make_loader, train_transform
 from prunnet.errors import DivergedRunError, GradientError, InterruptedRunError, TrainingError
-from prunnet.gradients import Telemetry
-from prunnet.methods import Method
+from prunnet.methods import Method, Step, StepTelemetry
+from prunnet.methods.draws import seed_rank
 from prunnet.runs import Run, TrainConfig
 from prunnet.runs.records import Records
 from prunnet.training.build import build_optimiser, build_sampler, prepare_batchnorm
@@ -27,6 +27,7 @@ from prunnet.training.display import Display
 from prunnet.training.ranks import Ranks
 from prunnet.training.scaler import LossScaler
 from prunnet.training.schedule import lr_factor
+from prunnet.training.telemetry import describe
 
 
 class Trainer:
@@ -62,6 +63,7 @@ class Trainer:
         self.step = 0
         self.unreadable: set[str] = set()
         self._stop_requested = False
+        self._saved_at = time.monotonic()
 
     @property
     def total_steps(self) -> int:
@@ -89,30 +91,18 @@ class Trainer:
         """Train until the last epoch is done."""
         prepare_batchnorm(self.config, self.method)
         self.ranks.copy_from_main(self.method.state_dict().values())
-        resumed_at = self.step if self.step else None
-        records = (
-            Records(self._run.metrics_file, resume_at=resumed_at, tensorboard=self.config.tensorboard)
-            if self.is_main
-            else None
-        )
+        records = self._open_records() if self.is_main else None
         display = Display(self.total_steps, self.config.epochs, quiet=self.quiet or not self.is_main)
         with display, self._signals():
-            saved = time.monotonic()
             while not self.done:
                 epoch = self.sampler.epoch
                 for batch in self.loader:
-                    row = self._optimise(batch)
+                    row = {"step": self.step + 1, "epoch": epoch, **self._optimise(batch)}
                     self.step += 1
-                    row = {"step": self.step, "epoch": epoch, **row}
                     display.step(row)
                     if records is not None:
                         records.write(row)
-                    stop = self.ranks.any(self._stop_requested)
-                    if stop or time.monotonic() - saved > self.config.checkpoint_seconds:
-                        self._save()
-                        saved = time.monotonic()
-                    if stop:
-                        raise InterruptedRunError(f"stopped after step {self.step} and saved; continue with --resume")
+                    self._save_in_time()
                 if self.after_epoch is not None:
                     self.after_epoch(epoch, self.step, records)
                 prepare_batchnorm(self.config, self.method)
@@ -125,6 +115,10 @@ class Trainer:
     def is_main(self) -> bool:
         return self.ranks.is_main
 
+    def _open_records(self) -> Records:
+        resumed_at = self.step if self.step else None
+        return Records(self._run.metrics_file, resume_at=resumed_at, tensorboard=self.config.tensorboard)
+
     def _optimise(self, batch: Batch) -> dict[str, Any]:
         """One optimisation step. Every draw is a function of (seed, step), so nothing random needs to be saved."""
         began = time.perf_counter()
@@ -136,45 +130,46 @@ class Trainer:
         rate = self.config.lr * lr_factor(self.config, self.step / len(self.sampler))
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["relative_lr"]
-        torch.manual_seed((self.config.seed * 1_000_003 + self.step) * 1_009 + self.ranks.rank)
+        seed_rank(self.config.seed, self.step, self.ranks.rank)
 
-        losses = self._losses(batch)
+        step = self.method.step(self.step, scale=self.scaler.factor)
+        losses = self._losses(step, batch)
         self._check(losses, batch)
-        self.ranks.average(self.method.gradients())
-        try:
-            telemetry = self.method.finish()
-            finite = self.scaler.unscale(self.method.parameters())
-        except GradientError as error:
-            if not self.scaler.enabled:
-                raise DivergedRunError(f"step {self.step + 1}: {error}; {self._dump(batch)}") from error
-            telemetry, finite = None, False
-        if finite:
-            if self.config.clip is not None:
-                nn.utils.clip_grad_norm_(self.method.parameters(), self.config.clip)
-            self.optimiser.step()
-        else:
-            self.scaler.overflowed()
-        self.optimiser.zero_grad()
+        self.ranks.average(step.gradients())
+        telemetry = self._update(step, batch)
         seconds = time.perf_counter() - began
         return {
             "loss": losses,
             "lr": rate,
-            **_describe(telemetry, list(losses)),
+            **describe(telemetry, list(losses)),
             "images_per_second": len(batch.images) * self.ranks.size / seconds,
         }
 
-    def _losses(self, batch: Batch) -> dict[str, float]:
-        device = self.ranks.device
-        self.method.begin(self.step)
+    def _update(self, step: Step, batch: Batch) -> StepTelemetry | None:
+        """Move along the gradients of `step`, unless they have overflowed: half precision is then scaled by less."""
+        try:
+            telemetry = step.finish()
+        except GradientError as error:
+            if not self.scaler.enabled:
+                raise DivergedRunError(f"step {self.step + 1}: {error}; {self._dump(batch)}") from error
+            self.scaler.overflowed()
+            telemetry = None
+        else:
+            self.scaler.succeeded()
+            if self.config.clip is not None:
+                nn.utils.clip_grad_norm_(self.method.parameters(), self.config.clip)
+            self.optimiser.step()
+        self.optimiser.zero_grad()
+        return telemetry
+
+    def _losses(self, step: Step, batch: Batch) -> dict[str, float]:
+        """The loss of each pass on the whole batch, of which `step` takes a micro-batch at a time."""
+        device, parts = self.ranks.device, self.config.accumulate
         losses: dict[str, Tensor] = {}
-        for images, labels in zip(
-            batch.images.chunk(self.config.accumulate), batch.labels.chunk(self.config.accumulate), strict=True
-        ):
+        for images, labels in zip(batch.images.chunk(parts), batch.labels.chunk(parts), strict=True):
             share = len(images) / len(batch.images)
-            found = self.method.backward(
-                images.to(device, non_blocking=True), labels.to(device, non_blocking=True), share * self.scaler.factor
-            )
-            for name, loss in found.items():
+            part = step.backward(images.to(device, non_blocking=True), labels.to(device, non_blocking=True), share)
+            for name, loss in part.items():
                 losses[name] = losses.get(name, torch.zeros_like(loss)) + share * loss
         values = self.ranks.average_numbers(torch.stack(list(losses.values())).float().tolist())
         return dict(zip(losses, values, strict=True))
@@ -201,6 +196,16 @@ class Trainer:
             }
             save_checkpoint(self._run.checkpoints, self.step, self.method, self.optimiser, progress)
         self.ranks.barrier()
+        self._saved_at = time.monotonic()
+
+    def _save_in_time(self) -> None:
+        """Save when it is time to, or before stopping: all ranks, as soon as it is so for one."""
+        late = time.monotonic() - self._saved_at > self.config.checkpoint_seconds
+        stop, due = self.ranks.any(self._stop_requested, late)
+        if stop or due:
+            self._save()
+        if stop:
+            raise InterruptedRunError(f"stopped after step {self.step} and saved; continue with --resume")
 
     def _report_unreadable(self, display: Display) -> None:
         if self.unreadable and self.is_main:
@@ -226,20 +231,3 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _describe(telemetry: Telemetry | None, names: list[str]) -> dict[str, Any]:
-    """What the Gram matrices tell of a step: conflicts, cosines, gradient norms, and how far integration has turned."""
-    if telemetry is None:
-        return {}
-    whole = telemetry.gramians.sum(0).double()
-    norms = whole.diagonal().clamp_min(0).sqrt()
-    cosines = whole[0, 1:] / (norms[0] * norms[1:]).clamp_min(1e-300)
-    pairs = telemetry.conflicting_pairs
-    return {
-        "conflicts": int(pairs.sum()) / sum(telemetry.pairs),
-        "first_layer_conflicts": int(pairs[0]),
-        "cosine": dict(zip(names[1:], cosines.tolist(), strict=True)),
-        "norm": dict(zip(names, norms.tolist(), strict=True)),
-        "sum_cosine": float(telemetry.sum_cosine),
-    }
