@@ -2,8 +2,8 @@
 
     python benchmarks/paths.py
 
-Training: two steps on built-in data and a finished run folder. `.prun`: a family packed, and 20 % of it unpacked.
-Matrix: every pair of three subnetworks. Modules are imported beforehand, so that only what is called counts; files are
+Training: two steps on built-in data, up to the saved family; the matrix at its end is the third path. `.prun`: a family
+packed, and 20 % of it unpacked. Matrix: every pair of three subnetworks. Modules are imported beforehand, so that only what is called counts; files are
 listed in the order in which they are reached, as docs/architecture.md shows them.
 """
 
@@ -26,12 +26,16 @@ DATA = {"classes": 12, "images_per_class": 8, "size": 16}
 CAPACITIES = (1.0, 0.4, 0.2)
 
 
-def files_run(task: Callable[[], object]) -> list[str]:
-    """The source files of which a function body runs in `task`, in the order in which they are reached."""
+def files_run(task: Callable[[], object], until: Callable[..., object] | None = None) -> list[str]:
+    """The source files of which a function body runs in `task`, in the order in which they are reached, `until` one is
+    called.
+    """
     reached: dict[str, None] = {}
 
     def see(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # bodies of modules and classes are not
+        if until is not None and frame.f_code is until.__code__:
+            sys.setprofile(None)
+        elif event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # bodies of modules and classes are not
             reached.setdefault(frame.f_code.co_filename)
 
     sys.setprofile(see)
@@ -52,7 +56,7 @@ with tempfile.TemporaryDirectory() as folder:
         "data_options": DATA, "backbone_options": BACKBONE, "input_size": (1, 16, 16), "embedding_dim": 16,
         "capacities": CAPACITIES[1:], "batch_size": 32, "epochs": 1, "adapt_batches": 2,
     }  # fmt: skip
-    training = files_run(lambda: train("resnet18", "glyphs", out=run, quiet=True, **settings))
+    training = files_run(lambda: train("resnet18", "glyphs", out=run, quiet=True, **settings), until=evaluate)
     steps = len(prunnet.Run(run).steps)
     assert steps == 2, f"two steps were meant, there were {steps}"
     family, data = load(run), prunnet.Run(run).load_data()
