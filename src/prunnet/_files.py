@@ -6,6 +6,7 @@ folder that another process is writing is refused; what a killed process left be
 
 import ctypes
 import errno
+import glob
 import os
 import shutil
 import tempfile
@@ -59,10 +60,13 @@ def replace_folder(path: StrPath) -> Iterator[Path]:
             staged.chmod(0o777 & ~_umask())
             yield staged
             _publish(staged)
-            if target.exists():
+            replaces = target.exists()
+            if replaces:
                 for entry in target.iterdir():
-                    if not (staged / entry.name).exists():
+                    if not os.path.lexists(staged / entry.name):
                         _link(entry, staged / entry.name)
+            _sync_all(staged)
+            if replaces:
                 _exchange(staged, target)
             else:
                 staged.rename(target)
@@ -79,7 +83,7 @@ def locked(path: StrPath, *, wait: bool = False) -> Iterator[None]:
     import fcntl
 
     place = Path(os.path.realpath(path))
-    place.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(place.parent)
     file = place.parent / f".{place.name}.lock"
     while True:
         handle = os.open(file, os.O_CREAT | os.O_RDWR, 0o666)
@@ -96,13 +100,30 @@ def locked(path: StrPath, *, wait: bool = False) -> Iterator[None]:
             if os.path.samestat(os.fstat(handle), file.stat()):
                 break
         os.close(handle)  # its owner has removed the file in between
+    _held.add(handle)
     try:
-        restore(place)
+        _put_back(place)
         _sweep(place)
         yield
     finally:
-        file.unlink(missing_ok=True)
+        if handle in _held:
+            file.unlink(missing_ok=True)
+            _held.remove(handle)
+            os.close(handle)
+
+
+_held: set[int] = set()
+"""The locks of this process."""
+
+
+def _let_go() -> None:
+    """A forked process, such as one that loads images, must not hold the locks of a parent that may be killed."""
+    for handle in _held:
         os.close(handle)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def sweep(folder: StrPath) -> None:
@@ -119,19 +140,29 @@ def _remove(path: Path) -> None:
 
 
 def restore(path: StrPath) -> None:
-    """Put back a folder whose replacement was cut short where two renames were needed."""
+    """Put back a folder whose replacement was cut short where two renames were needed; one at work is left alone."""
     place = Path(os.path.realpath(path))
+    if not place.exists() and _left_of(place, _PREVIOUS):
+        with suppress(BusyError, OSError), locked(place):
+            pass
+
+
+def _put_back(place: Path) -> None:
     if not place.exists():
-        for previous in place.parent.glob(f".{place.name}.*{_PREVIOUS}"):
-            with suppress(OSError):
-                previous.rename(place)
+        for previous in _left_of(place, _PREVIOUS):
+            previous.rename(place)
 
 
 def _sweep(place: Path) -> None:
     """Remove what a process left that was killed while it wrote `place`."""
-    for pattern in (f".{place.name}.????????{_TEMPORARY}", f".{place.name}.????????{_PREVIOUS}"):
-        for left in place.parent.glob(pattern):
-            _remove(left)
+    for previous in _left_of(place, _PREVIOUS):
+        previous.rename(previous.with_suffix(_TEMPORARY))  # half removed, it is nothing to put back
+    for left in _left_of(place, _TEMPORARY):
+        _remove(left)
+
+
+def _left_of(place: Path, suffix: str) -> list[Path]:
+    return list(place.parent.glob(f".{glob.escape(place.name)}.????????{suffix}"))
 
 
 def _exchange(staged: Path, target: Path) -> None:
@@ -145,7 +176,7 @@ def _exchange(staged: Path, target: Path) -> None:
     except BaseException:
         previous.rename(target)
         raise
-    shutil.rmtree(previous, ignore_errors=True)
+    previous.rename(staged)
 
 
 def _swap(first: Path, second: Path) -> bool:
@@ -159,24 +190,41 @@ def _swap(first: Path, second: Path) -> bool:
 
 def _link(source: Path, target: Path) -> None:
     """The same file, or all files of a folder, under a second name; copied where links are not possible."""
+    folder = source.is_dir() and not source.is_symlink()
     try:
-        if source.is_dir() and not source.is_symlink():
+        if folder:
             shutil.copytree(source, target, symlinks=True, copy_function=os.link)
         else:
             os.link(source, target, follow_symlinks=False)
     except (OSError, shutil.Error):
         shutil.rmtree(target, ignore_errors=True)
-        copy = shutil.copytree if source.is_dir() else shutil.copy2
-        copy(source, target)
+        if folder:
+            shutil.copytree(source, target, symlinks=True)
+        else:
+            shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _make_folder(folder: Path) -> None:
+    """`folder` with its parents, each known to its own on the disk."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync(folder.parent)
 
 
 def _publish(folder: Path) -> None:
-    """Let everybody read what is in `folder`, as their umask says, and see it on the disk."""
+    """Let everybody read what is in `folder`, as their umask says."""
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            Path(parent, name).chmod(0o666 & ~_umask())
+
+
+def _sync_all(folder: Path) -> None:
+    """See everything in `folder` on the disk, each folder after what it names."""
     for parent, _, files in os.walk(folder, topdown=False):
         for name in files:
-            file = Path(parent, name)
-            file.chmod(0o666 & ~_umask())
-            _sync(file)
+            if (file := Path(parent, name)).is_file() and not file.is_symlink():
+                _sync(file)
         _sync(Path(parent))
 
 

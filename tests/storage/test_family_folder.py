@@ -5,19 +5,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tests.network.test_batchnorm import loader_for
 from tests.networks import HandWritten, images_for, torchvision_vit
+from tests.storage.forging import forge
 
 import prunnet
 from prunnet.errors import FamilyError
+
+OPTIONS = {"in_chans": 1, "channels": [8, 8, 16, 16], "layers": [1, 1, 1, 1]}
 
 
 @pytest.fixture
 def tiny() -> prunnet.PrunableNetwork:
     """A small timm network that a family folder can rebuild by itself."""
     torch.manual_seed(0)
-    backbone = prunnet.create_backbone("resnet18", in_chans=1, channels=(8, 8, 16, 16), layers=(1, 1, 1, 1))
+    backbone = prunnet.create_backbone("resnet18", **OPTIONS)
     return prunnet.convert(backbone, 8, preprocessing=prunnet.Preprocessing((1, 32, 32)), ranking="signed")
 
 
@@ -83,7 +86,7 @@ def damage_header(folder: Path) -> None:
 
 
 def damage_version(folder: Path) -> None:
-    _edit(folder, version=99)
+    forge(folder, {"version": 99})
 
 
 def damage_missing_weights(folder: Path) -> None:
@@ -103,38 +106,71 @@ def damage_json(folder: Path) -> None:
 
 
 def damage_key(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    del config["embedding_dim"]
-    (folder / "config.json").write_text(json.dumps(config))
+    forge(folder, {"embedding_dim": None})
+
+
+def damage_unknown_key(folder: Path) -> None:
+    forge(folder, {"colour": "blue"})
+
+
+def damage_dimensions(folder: Path) -> None:
+    forge(folder, {"embedding_dim": 9})
 
 
 def damage_shape(folder: Path) -> None:
-    _edit(folder, embedding_dim=9)
+    forge(folder, {"backbone": {"name": "resnet18", "options": {**OPTIONS, "channels": [8, 8, 16, 32]}}})
+
+
+def damage_depth(folder: Path) -> None:
+    forge(folder, {"backbone": {"name": "resnet18", "options": {**OPTIONS, "layers": [60_000, 1, 1, 1]}}})
+
+
+def damage_depth_beyond_reason(folder: Path) -> None:
+    forge(folder, {"backbone": {"name": "resnet18", "options": {**OPTIONS, "layers": [10**9, 1, 1, 1]}}})
+
+
+def damage_pooling(folder: Path) -> None:
+    forge(folder, {"backbone": {"name": "resnet18", "options": {**OPTIONS, "global_pool": "catavgmax"}}})
+
+
+def damage_option(folder: Path) -> None:
+    forge(folder, {"backbone": {"name": "resnet18", "options": {**OPTIONS, "drop_rate": float("inf")}}})
+
+
+def damage_capacity(folder: Path) -> None:
+    forge(folder, {"capacities": [0.5, float("nan")]})
+
+
+def damage_type(folder: Path) -> None:
+    forge(folder, {"embedding_dim": "8"})
+
+
+def damage_nesting(folder: Path) -> None:
+    forge(folder, {"capacities": [[[[0.5]]]]})
 
 
 def damage_lost_tensor(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     del tensors["scores.conv1.weight"]
-    save_file(tensors, folder / "model.safetensors")
+    forge(folder, {}, tensors)
 
 
 def damage_extra_tensor(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    save_file({**tensors, "extra": torch.zeros(1)}, folder / "model.safetensors")
+    forge(folder, {}, {**load_file(folder / "model.safetensors"), "extra": torch.zeros(1)})
 
 
 def damage_prunable(folder: Path) -> None:
-    _edit(folder, prunable=["no.such.layer"])
+    forge(folder, {"prunable": ["no.such.layer"]})
 
 
 def damage_recipe(folder: Path) -> None:
-    recipe = {"name": "resnet18", "options": {"checkpoint_path": "elsewhere.pth"}}
-    _edit(folder, backbone=recipe)
+    forge(folder, {"backbone": {"name": "resnet18", "options": {"checkpoint_path": "elsewhere.pth"}}})
 
 
-def _edit(folder: Path, **changes: object) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+def damage_edit(folder: Path) -> None:
+    """By hand: the weights know the config they were saved with."""
+    file = folder / "config.json"
+    file.write_text(file.read_text().replace('"signed"', '"magnitude"'))
 
 
 @pytest.mark.parametrize(
@@ -147,8 +183,18 @@ def _edit(folder: Path, **changes: object) -> None:
         (damage_missing_config, "is no family folder: it has no config.json"),
         (damage_foreign, "is no family folder"),
         (damage_json, "config.json is damaged"),
-        (damage_key, "config.json is damaged.*embedding_dim"),
-        (damage_shape, r"head.linear.weight has shape \(8, 16\), the network expects \(9, 16\)"),
+        (damage_key, "config.json is damaged: embedding_dim: Field required"),
+        (damage_unknown_key, "config.json is damaged: colour: Extra inputs"),
+        (damage_dimensions, r"head.linear.weight has shape \(8, 16\), which does not give 9 dimensions"),
+        (damage_shape, r"has shape .*, the network expects \(32,"),
+        (damage_depth, "far more layers than there are tensors"),
+        (damage_depth_beyond_reason, "backbone.options: Value error, 1000000000 is no size of a network"),
+        (damage_pooling, "gives 32 features, its head takes 16"),
+        (damage_option, "inf is no size of a network"),
+        (damage_capacity, "capacities.1: Input should be"),
+        (damage_type, "embedding_dim: Input should be a valid integer"),
+        (damage_nesting, "capacities.0: Input should be a valid number"),
+        (damage_edit, "is not the one that was saved with the weights"),
         (damage_lost_tensor, "lacks the tensor scores.conv1.weight"),
         (damage_extra_tensor, "has the tensor extra"),
         (damage_recipe, "asks timm to load weights .checkpoint_path.*which no file may do"),
@@ -161,6 +207,13 @@ def test_a_damaged_folder_gives_one_clear_line(tiny, tmp_path, damage, message: 
     with pytest.raises(FamilyError, match=message) as caught:
         prunnet.load(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_family_can_be_saved_again(tiny, tmp_path) -> None:
+    folder = prunnet.save(tiny, tmp_path / "family")
+    for damage in (damage_truncate, damage_missing_weights, damage_unknown_key):
+        damage(folder)
+        assert prunnet.load(prunnet.save(tiny, folder)).family_id == tiny.family_id
 
 
 def test_a_folder_that_is_not_there_says_so(tmp_path) -> None:

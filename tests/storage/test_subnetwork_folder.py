@@ -3,6 +3,7 @@ import json
 import pytest
 import torch
 from tests.coupled import make_network, random_images
+from tests.storage.forging import forge
 
 from prunnet.errors import FamilyError
 from prunnet.storage.subnetwork_folder import load_subnetwork, save_subnetwork
@@ -29,12 +30,19 @@ def test_damage_gives_one_clear_line(tmp_path) -> None:
         ({"version": 9}, "version 9"),
         ({"format": "other"}, "is no subnetwork folder"),
         ({"embedding_dim": 3}, r"head\.linear\.weight has shape .*the network expects \(3, 64\)"),
-        ({"shapes": {"conv1": [999, 3]}}, "describes no subnetwork that can be built"),
+        ({"features": 2**31 - 1}, r"the network expects \(16, 2147483647\)"),
+        ({"shapes": {"conv1": [999, 3]}}, "does not describe a network that can be built"),
+        ({"capacity": 1.5}, "capacity: Input should be less than or equal to 1"),
+        ({"adapted": "yes"}, "adapted: Input should be a valid boolean"),
+        ({"preprocessing": {**config["preprocessing"], "std": [0.0] * 3}}, "preprocessing.std.0"),
+        ({"preprocessing": {**config["preprocessing"], "input_size": [3, 10**6, 10**6]}}, "preprocessing.input_size.1"),
+        ({"preprocessing": {**config["preprocessing"], "interpolation": "magic"}}, "preprocessing.interpolation"),
     ):
-        (folder / "config.json").write_text(json.dumps({**config, **change}))
-        with pytest.raises(FamilyError, match=message):
+        forge(folder, change)
+        with pytest.raises(FamilyError, match=message) as caught:
             load_subnetwork(folder)
-    (folder / "config.json").write_text(json.dumps(config))
+        assert "\n" not in str(caught.value)
+        forge(folder, config)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-10])
     with pytest.raises(FamilyError, match="truncated or damaged"):

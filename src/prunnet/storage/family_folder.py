@@ -3,45 +3,43 @@
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from prunnet._files import replace_folder
-from prunnet.errors import FamilyError, ModuleError, PrunNetError
-from prunnet.network import Connections, Preprocessing, PrunableNetwork, Selection, convert
-from prunnet.network.backbones import rebuild_backbone, recipe_of
+from prunnet.errors import FamilyError
+from prunnet.network import Connections, PrunableNetwork, Selection
+from prunnet.network.backbones import prunable_parameters, recipe_of
+from prunnet.network.head import EmbeddingHead
+from prunnet.storage.building import check_features_of, described_in, planned, rebuilt
 from prunnet.storage.card import write_card
+from prunnet.storage.documents import FamilyDocument, described
 from prunnet.storage.folders import check_replaceable, read_config, read_folder, write_folder
-from prunnet.storage.tensors import fill, saved_tensors
+from prunnet.storage.tensors import check_fit, fill, saved_tensors
 from prunnet.structured import Filters
-
-FORMAT = "prunnet-family"
-VERSION = 2  # 1 said `structured` where 2 names the selection, and had no checksums
 
 
 def save_family(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
     """Write the family folder `path`; an existing family there is replaced, or left as it is if anything fails."""
     folder = Path(path)
-    check_replaceable(folder, FORMAT, VERSION)
-    config = {
-        "format": FORMAT,
-        "version": VERSION,
-        "family_id": net.family_id,
-        "backbone": recipe_of(net.backbone),
-        "backbone_class": type(net.backbone).__name__,
-        "embedding_dim": net.head.embedding_dim,
-        "prunable": list(net.scores),
-        "ranking": net.ranking,
-        "selection": net.selection.name,
-        "preprocessing": vars(net.preprocessing),
-        "capacities": list(net.capacities),
-        "adapted": list(net.statistics),
-    }
+    check_replaceable(folder, FamilyDocument)
+    document = described(
+        FamilyDocument,
+        family_id=net.family_id,
+        backbone=recipe_of(net.backbone),
+        backbone_class=type(net.backbone).__name__,
+        embedding_dim=net.head.embedding_dim,
+        prunable=list(net.scores),
+        ranking=net.ranking,
+        selection=net.selection.name,
+        preprocessing=vars(net.preprocessing),
+        capacities=list(net.capacities),
+        adapted=list(net.statistics),
+    )
     try:
         with replace_folder(folder) as staged:
-            write_folder(staged, config, _tensors(net))
+            write_folder(staged, document, _tensors(net))
             write_card(net, staged)
     except OSError as error:
         raise FamilyError(f"{folder} could not be written ({error}); what was there before is unchanged") from error
@@ -51,29 +49,41 @@ def save_family(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
 def load_family(path: str | os.PathLike[str], backbone: nn.Module | None = None) -> PrunableNetwork:
     """Read a family folder. `backbone` (any instance of the architecture) is needed only for one timm cannot create."""
     folder = Path(path)
-    config = read_config(folder, FORMAT, VERSION)
+    config = read_config(folder, FamilyDocument)
     tensors = read_folder(folder, config)
-    try:
-        preprocessing = Preprocessing(**config["preprocessing"])
-        module = backbone if backbone is not None else _rebuild(folder, config)
-        net = convert(
-            module,
-            config["embedding_dim"],
-            config["prunable"],
-            preprocessing=preprocessing,
-            ranking=config["ranking"],
-            selection=_selection(config),
-        )
-        net.family_id = str(config["family_id"])
-        net.capacities = tuple(config["capacities"])
-        adapted = [float(capacity) for capacity in config["adapted"]]
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, PrunNetError):
-            raise FamilyError(f"{folder} does not describe a network that can be built: {error}") from error
-        raise FamilyError(f"{folder / 'config.json'} is damaged ({error!r}); save the family again") from error
-    _make_room(net, adapted)
+    document = config.document
+    preprocessing, features = document.preprocessing.preprocessing(), _features(tensors, document, folder)
+
+    def build(selection: Selection) -> PrunableNetwork:
+        how = f"prunnet.load({str(folder)!r}, backbone=...)"
+        module = backbone if backbone is not None else rebuilt(document.backbone, document.backbone_class, how)
+        weights = prunable_parameters(module, document.prunable)
+        head = EmbeddingHead(features, document.embedding_dim).to(next(iter(weights.values())))
+        net = PrunableNetwork(module, head, weights, preprocessing, document.ranking, selection)
+        _make_room(net, document.adapted)
+        return net
+
+    if backbone is None:
+        with described_in(folder):
+            plan = planned(lambda: build(Connections()), len(tensors))
+        check_fit(_tensors(plan), tensors, folder)
+    with described_in(folder):
+        check_features_of(plan.backbone if backbone is None else backbone, preprocessing, features)
+        net = build({"connections": Connections, "filters": Filters}[document.selection]())
+    net.family_id, net.capacities = document.family_id, document.capacities
     fill(_tensors(net), tensors, folder)
     return net.eval()
+
+
+def _features(tensors: Mapping[str, Tensor], document: FamilyDocument, folder: Path) -> int:
+    """How many features the stored head takes, if it gives as many dimensions as the document says."""
+    weight = tensors.get("head.linear.weight")
+    if weight is None or weight.ndim != 2 or weight.shape[0] != document.embedding_dim:
+        shape = None if weight is None else tuple(weight.shape)
+        raise FamilyError(
+            f"{folder}: head.linear.weight has shape {shape}, which does not give {document.embedding_dim} dimensions"
+        )
+    return weight.shape[1]
 
 
 def _tensors(net: PrunableNetwork) -> dict[str, Tensor]:
@@ -87,19 +97,3 @@ def _make_room(net: PrunableNetwork, capacities: Iterable[float]) -> None:
     for capacity in capacities:
         running = {n: t for n, t in saved_tensors(net).items() if n.endswith(("running_mean", "running_var"))}
         net.statistics.put(capacity, {name: torch.empty_like(tensor) for name, tensor in running.items()})
-
-
-def _rebuild(folder: Path, config: Mapping[str, Any]) -> nn.Module:
-    recipe = config["backbone"]
-    if recipe is None:
-        raise ModuleError(
-            f"its backbone {config['backbone_class']} was not made by prunnet.create_backbone; "
-            f"pass one: prunnet.load({str(folder)!r}, backbone=...)"
-        )
-    return rebuild_backbone(recipe)
-
-
-def _selection(config: Mapping[str, Any]) -> Selection:
-    selections: dict[str, type[Selection]] = {selection.name: selection for selection in (Connections, Filters)}
-    default = "filters" if config.get("structured") is True else "connections"
-    return selections[config["selection"] if config["version"] > 1 else default]()

@@ -1,74 +1,100 @@
 """What folders of networks have in common: a `config.json` that says what they are, and sealed tensors tied to it."""
 
+import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from safetensors import SafetensorError
 from torch import Tensor
 
-from prunnet._checked import file_digest, load_tensors, save_tensors
+from prunnet._checked import file_digest, load_tensors, save_tensors, seal, unseal
 from prunnet._files import restore
 from prunnet.errors import DamagedError, FamilyError
+from prunnet.storage.documents import Document, parse
 
 CONFIG, TENSORS = "config.json", "model.safetensors"
-SEALED = {"prunnet-family": 2, "prunnet-members": 2, "prunnet-subnetwork": 2}
-"""The first version of each format whose files carry checksums."""
+
+D = TypeVar("D", bound=Document)
 
 
-def write_folder(staged: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+@dataclass(frozen=True)
+class Config(Generic[D]):
+    """A `config.json` as it was read."""
+
+    document: D
+    sealed: bool
+    """Whether its version carries checksums."""
+    digest: str
+
+
+def write_folder(staged: Path, document: Document, tensors: Mapping[str, Tensor]) -> None:
     """`config.json`, and `model.safetensors` with its seal, the family's id and the checksum of the config."""
-    write_config(staged, config)
-    stamp = {"family_id": str(config["family_id"]), "config": file_digest(staged / CONFIG)}
+    write_config(staged, document)
+    stamp = {"family_id": document.family_id, "config": file_digest(staged / CONFIG)}
     try:
         save_tensors(tensors, staged / TENSORS, stamp)
     except SafetensorError as error:  # how it says that the disk is full
         raise OSError(str(error)) from error
 
 
-def write_config(staged: Path, config: Mapping[str, Any]) -> None:
-    (staged / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+def write_config(staged: Path, document: Document) -> None:
+    content = document.model_dump()
+    text = json.dumps(seal(content) if document.alone else content, indent=2)
+    (staged / CONFIG).write_text(text + "\n", encoding="utf-8")
 
 
-def read_folder(folder: Path, config: Mapping[str, Any]) -> dict[str, Tensor]:
+def read_folder(folder: Path, config: Config[D]) -> dict[str, Tensor]:
     """The tensors beside `config`, if both are what was written together."""
-    sealed = config["version"] >= SEALED[config["format"]]
-    tensors, stamp = load_tensors(folder / TENSORS, sealed=sealed)
-    if sealed and stamp.get("config") != file_digest(folder / CONFIG):
+    tensors, stamp = load_tensors(folder / TENSORS, sealed=config.sealed)
+    if config.sealed and stamp.get("config") != config.digest:
         raise DamagedError(f"{folder / CONFIG} is damaged: it is not the one that was saved with the weights")
-    if "family_id" in stamp and stamp["family_id"] != config.get("family_id"):
-        raise DamagedError(
-            f"{folder} mixes families: its config.json says {config.get('family_id')}, its weights {stamp['family_id']}"
-        )
+    own = config.document.family_id
+    if stamp.get("family_id", own) != own:
+        raise DamagedError(f"{folder} mixes families: its config.json says {own!r}, its weights {stamp['family_id']!r}")
     return tensors
 
 
-def read_config(folder: Path, format: str, version: int) -> dict[str, Any]:
-    """The `config.json` of a folder of this `format` (such as prunnet-family), or one line on what is wrong with it."""
+def read_config(folder: Path, kind: type[D]) -> Config[D]:
+    """The `config.json` of a folder of this `kind`, or one line on what is wrong with it."""
+    text, content = _read_stamped(folder, kind)
+    file, sealed = folder / CONFIG, content["version"] == kind.newest
+    damaged = f"{file} is damaged"
+    if not sealed:
+        document = parse(kind, kind.upgraded(content), damaged)
+    else:
+        document = parse(kind, unseal(content, file) if kind.alone else text, damaged)
+    return Config(document, sealed, hashlib.sha256(text).hexdigest())
+
+
+def _read_stamped(folder: Path, kind: type[Document]) -> tuple[bytes, dict[str, Any]]:
+    """A `config.json` that says it is of this `kind`, in a version that can be read."""
     restore(folder)
-    file, kind = folder / CONFIG, format.removeprefix("prunnet-")
+    file, name = folder / CONFIG, kind.name
     if not file.is_file():
-        raise FamilyError(f"{folder} is no {kind} folder: it has no config.json")
+        raise FamilyError(f"{folder} is no {name} folder: it has no config.json")
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        text = file.read_bytes()
+        content: Any = json.loads(text)
     except (ValueError, OSError, RecursionError) as error:
-        raise FamilyError(f"{file} is damaged ({error}); save the {kind} again") from error
-    if not isinstance(config, dict) or config.get("format") != format:
-        raise FamilyError(f"{folder} is no {kind} folder: its config.json does not say {format!r}")
-    if type(config.get("version")) is not int or config["version"] > version:
+        raise FamilyError(f"{file} is damaged ({error}); save the {name} again") from error
+    if not isinstance(content, dict) or content.get("format") != f"prunnet-{name}":
+        raise FamilyError(f"{folder} is no {name} folder: its config.json does not say 'prunnet-{name}'")
+    version = content.get("version")
+    if type(version) is not int or not 1 <= version <= kind.newest:
         raise FamilyError(
-            f"{folder} has format version {config.get('version')}, this prunnet reads up to {version}; upgrade prunnet"
+            f"{folder} has format version {version!r:.40}, this prunnet reads up to {kind.newest}; upgrade prunnet"
         )
-    return config
+    return text, content
 
 
-def check_replaceable(folder: Path, format: str, version: int) -> None:
-    """Refuse to write over anything but an empty folder or an earlier one of the same format."""
+def check_replaceable(folder: Path, kind: type[Document]) -> None:
+    """Refuse to write over anything but an empty folder or an earlier one of the same kind."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     try:
-        read_config(folder, format, version)
+        _read_stamped(folder, kind)
     except FamilyError:
-        kind = format.removeprefix("prunnet-")
-        raise FamilyError(f"{folder} exists and is no {kind} folder; choose another path") from None
+        raise FamilyError(f"{folder} exists and is no {kind.name} folder; choose another path") from None

@@ -61,22 +61,22 @@ def format_of(folder: Path) -> str | None:
     """What the `config.json` of a folder says it is."""
     try:
         format = json.loads((folder / "config.json").read_text())["format"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None  # whoever reads it says what is wrong
     return str(format)
 
 
-def _load_folder(folder: Path, backbone: nn.Module | None) -> Family:
+def _load_folder(folder: Path, backbone: nn.Module | None, extending: tuple[Path, ...] = ()) -> Family:
     match format_of(folder):
-        case members_folder.FORMAT:
-            return _load_members(folder)
-        case subnetwork_folder.FORMAT:
+        case "prunnet-members":
+            return _load_members(folder, (*extending, folder.resolve()))
+        case "prunnet-subnetwork":
             return subnetwork_folder.load_subnetwork(folder, backbone)
         case _:
             return family_folder.load_family(folder, backbone)
 
 
-def _load_members(folder: Path) -> Members:
+def _load_members(folder: Path, extending: tuple[Path, ...]) -> Members:
     """With the family they extend, where that is still stored."""
     family, base = members_folder.load_members(folder)
     if base is None:
@@ -84,4 +84,6 @@ def _load_members(folder: Path) -> Members:
     if not base.is_dir():
         family.extends = str(base)
         return family
-    return Members(family.by_capacity.values(), _load_folder(base, None), compatible=family.compatible)
+    if base.resolve() in extending:
+        raise FamilyError(f"{folder} extends {base}, which extends it; save the members again")
+    return Members(family.by_capacity.values(), _load_folder(base, None, extending), compatible=family.compatible)

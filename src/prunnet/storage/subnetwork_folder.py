@@ -7,41 +7,36 @@ from torch import nn
 
 from prunnet._files import replace_folder
 from prunnet.errors import FamilyError
-from prunnet.narrow.narrowing import narrow_backbone
-from prunnet.network.backbones import rebuild_backbone, recipe_of
-from prunnet.network.capacity import check_capacity
+from prunnet.network.backbones import recipe_of
 from prunnet.network.head import EmbeddingHead
-from prunnet.network.preprocessing import Preprocessing
 from prunnet.network.subnetwork import Subnetwork
+from prunnet.storage.building import check_features_of, described_in, planned, rebuilt
+from prunnet.storage.documents import SubnetworkDocument, described
 from prunnet.storage.folders import check_replaceable, read_config, read_folder, write_folder
-from prunnet.storage.tensors import fill, saved_tensors
+from prunnet.storage.tensors import check_fit, fill, saved_tensors
 from prunnet.structured.shapes import resize, shape_spec
-
-FORMAT = "prunnet-subnetwork"
-VERSION = 2  # 1 had no checksums
 
 
 def save_subnetwork(subnetwork: Subnetwork, path: str | os.PathLike[str]) -> Path:
     """Write the folder `path`; a subnetwork already there is replaced, or left as it is if anything fails."""
     folder = Path(path)
-    check_replaceable(folder, FORMAT, VERSION)
+    check_replaceable(folder, SubnetworkDocument)
     tensors = saved_tensors(subnetwork)
-    config = {
-        "format": FORMAT,
-        "version": VERSION,
-        "family_id": subnetwork.family_id,
-        "capacity": subnetwork.capacity,
-        "adapted": subnetwork.adapted,
-        "backbone": recipe_of(subnetwork.backbone),
-        "backbone_class": type(subnetwork.backbone).__name__,
-        "shapes": shape_spec(subnetwork.backbone),
-        "embedding_dim": subnetwork.head.embedding_dim,
-        "features": tensors["head.linear.weight"].shape[1],
-        "preprocessing": vars(subnetwork.preprocessing),
-    }
+    document = described(
+        SubnetworkDocument,
+        family_id=subnetwork.family_id,
+        capacity=subnetwork.capacity,
+        adapted=subnetwork.adapted,
+        backbone=recipe_of(subnetwork.backbone),
+        backbone_class=type(subnetwork.backbone).__name__,
+        shapes=shape_spec(subnetwork.backbone),
+        embedding_dim=subnetwork.head.embedding_dim,
+        features=tensors["head.linear.weight"].shape[1],
+        preprocessing=vars(subnetwork.preprocessing),
+    )
     try:
         with replace_folder(folder) as staged:
-            write_folder(staged, config, tensors)
+            write_folder(staged, document, tensors)
     except OSError as error:
         raise FamilyError(f"{folder} could not be written ({error}); what was there before is unchanged") from error
     return folder
@@ -50,22 +45,27 @@ def save_subnetwork(subnetwork: Subnetwork, path: str | os.PathLike[str]) -> Pat
 def load_subnetwork(path: str | os.PathLike[str], backbone: nn.Module | None = None) -> Subnetwork:
     """Read a subnetwork folder. `backbone` (any instance of the architecture) is for one that timm cannot create."""
     folder = Path(path)
-    config = read_config(folder, FORMAT, VERSION)
+    config = read_config(folder, SubnetworkDocument)
     stored = read_folder(folder, config)
-    try:
-        if backbone is None:
-            backbone = rebuild_backbone(config["backbone"])
-            if "width" in config["backbone"]:
-                backbone, _ = narrow_backbone(backbone, float(config["backbone"]["width"]))
-        subnetwork = Subnetwork(
-            resize(backbone, config.get("shapes", {})),
-            EmbeddingHead(config["features"], config["embedding_dim"]),
-            capacity=check_capacity(config["capacity"]),
-            family_id=str(config["family_id"]),
-            preprocessing=Preprocessing(**config["preprocessing"]),
-            adapted=config["adapted"] is True,
+    document, preprocessing = config.document, config.document.preprocessing.preprocessing()
+
+    def build() -> Subnetwork:
+        how = f"prunnet.load({str(folder)!r}, backbone=...)"
+        module = backbone if backbone is not None else rebuilt(document.backbone, document.backbone_class, how)
+        return Subnetwork(
+            resize(module, document.shapes),
+            EmbeddingHead(document.features, document.embedding_dim),
+            capacity=document.capacity,
+            family_id=document.family_id,
+            preprocessing=preprocessing,
+            adapted=document.adapted,
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise FamilyError(f"{folder / 'config.json'} describes no subnetwork that can be built ({error!r})") from error
+
+    with described_in(folder):
+        plan = planned(build, len(stored))
+    check_fit(saved_tensors(plan), stored, folder)
+    with described_in(folder):
+        check_features_of(plan.backbone, preprocessing, document.features)
+        subnetwork = build()
     fill(saved_tensors(subnetwork), stored, folder)
     return subnetwork.eval()

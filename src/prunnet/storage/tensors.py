@@ -16,9 +16,8 @@ def saved_tensors(module: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach() for name, tensor in named.items() if name in saved}
 
 
-@torch.no_grad()
-def fill(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], folder: Path) -> None:
-    """Copy `stored` into the tensors of a module, if they are those that it `expected`."""
+def check_fit(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], folder: Path) -> None:
+    """Refuse tensors that are not those of the network."""
     advice = "the backbone given is another one, or the folder is damaged"
     for name, tensor in expected.items():
         if name not in stored:
@@ -30,5 +29,11 @@ def fill(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], folder: P
             raise FamilyError(f"{folder}: {name} is {stored[name].dtype}, the network expects {tensor.dtype}; {advice}")
     if extra := next((name for name in stored if name not in expected), None):
         raise FamilyError(f"{folder} has the tensor {extra}, which the network does not know; {advice}")
+
+
+@torch.no_grad()
+def fill(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], folder: Path) -> None:
+    """Copy `stored` into the tensors of a module, if they are those that it `expected`."""
+    check_fit(expected, stored, folder)
     for name, tensor in expected.items():
         tensor.copy_(stored[name])

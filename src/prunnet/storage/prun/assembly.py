@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from prunnet.errors import FamilyError
-from prunnet.network.backbones import rebuild_backbone
 from prunnet.network.head import EmbeddingHead
-from prunnet.network.preprocessing import Preprocessing
 from prunnet.network.subnetwork import Subnetwork
+from prunnet.storage import building
 from prunnet.storage.prun.header import Header
 from prunnet.storage.prun.numbers import Floats
 from prunnet.storage.prun.tensors import shapes_of, tensors_of
@@ -18,15 +17,16 @@ from prunnet.storage.tensors import saved_tensors
 
 def planned(header: Header, capacity: float, backbone: nn.Module | None) -> Subnetwork:
     """The subnetwork without memory behind its tensors, if the header describes one; `backbone` is taken as it is."""
-    with torch.device("meta"):
-        subnetwork = _build(header, capacity, backbone)
     claimed = (header.layers, header.statistics, header.rest)
+    subnetwork = building.planned(lambda: _build(header, capacity, backbone), sum(map(len, claimed)))
     for shapes, expected in zip(claimed, map(shapes_of, tensors_of(subnetwork, header.layers)), strict=True):
         for name in {**shapes, **expected}:
             if shapes.get(name) != expected.get(name):
                 raise FamilyError(
                     f"{name} has shape {shapes.get(name)} in the file and {expected.get(name)} in the backbone"
                 )
+    features = subnetwork.head.linear.in_features
+    building.check_features_of(subnetwork.backbone, subnetwork.preprocessing, features)
     return subnetwork
 
 
@@ -50,22 +50,13 @@ def assembled(
 
 
 def _build(header: Header, capacity: float, backbone: nn.Module | None) -> Subnetwork:
-    if backbone is None:
-        if header.backbone is None:
-            raise FamilyError(
-                f"its backbone {header.backbone_class} was not made by prunnet.create_backbone; "
-                "pass one: prunnet.unpack(..., backbone=...)"
-            )
-        try:
-            backbone = rebuild_backbone({"name": header.backbone.name, "options": header.backbone.options})
-        except Exception as error:  # timm raises whatever a wrong option leads to
-            raise FamilyError(f"its backbone {header.backbone.name} cannot be built ({error!r})") from error
+    how = "prunnet.unpack(..., backbone=...)"
     return Subnetwork(
-        backbone,
+        backbone if backbone is not None else building.rebuilt(header.backbone, header.backbone_class, how),
         EmbeddingHead(header.rest["head.linear.weight"][1], header.embedding_dim),
         capacity=capacity,
         family_id=header.family_id,
-        preprocessing=Preprocessing(**header.preprocessing),
+        preprocessing=header.preprocessing.preprocessing(),
         adapted=True,
     )
 

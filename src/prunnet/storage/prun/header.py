@@ -10,13 +10,22 @@ import math
 import struct
 from collections.abc import Iterable
 from itertools import accumulate, compress, pairwise
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from prunnet.errors import CapacityError, FamilyError, PrunNetError
 from prunnet.network.capacity import check_capacities, format_capacity, kept_connections
-from prunnet.network.preprocessing import Preprocessing
+from prunnet.storage.documents import (
+    LARGEST_TENSOR,
+    Checked,
+    Line,
+    PreprocessingDocument,
+    Recipe,
+    Size,
+    Word,
+    parse,
+)
 from prunnet.storage.prun.coding import LEAST_BITS, TABLE
 from prunnet.storage.prun.numbers import Values
 from prunnet.storage.prun.source import Ranges
@@ -28,25 +37,12 @@ DEFAULT_GRID = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SMALLEST = 0.01  # bounds the network that a file of a given length can claim
 
 _PREAMBLE = struct.Struct("<8sI32s")  # magic, length and SHA-256 of the header
-_LARGEST_TENSOR = 2**31 - 1  # positions are 32-bit
 _SLACK = 16  # bytes by which a range coder may undercut the cost of its symbols at the end
 
-Size = Annotated[int, Field(ge=1, le=_LARGEST_TENSOR)]
 Shapes = dict[str, tuple[Size, ...]]
 
 
-class _Checked(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Recipe(_Checked):
-    """What `prunnet.create_backbone` is called with."""
-
-    name: str
-    options: dict[str, Any]
-
-
-class Section(_Checked):
+class Section(Checked):
     """Length in bytes, how many of them tell membership, and the checksum."""
 
     bytes: Annotated[int, Field(ge=0)]
@@ -54,16 +50,16 @@ class Section(_Checked):
     sha256: str
 
 
-class Header(_Checked):
+class Header(Checked):
     """The JSON header. Tensors are named as in `Subnetwork`; their order is the order in the file."""
 
     format: Literal["prunnet-progressive"]
     version: Literal[2]
-    family_id: str
+    family_id: Line
     backbone: Recipe | None
-    backbone_class: str
+    backbone_class: Word
     embedding_dim: Size
-    preprocessing: dict[str, Any]
+    preprocessing: PreprocessingDocument
     values: Values
     stepped: tuple[str, ...]
     grid: tuple[float, ...]
@@ -179,23 +175,18 @@ class _Stamp(BaseModel):
 
 
 def _parse(text: bytes, name: str) -> Header:
-    try:
-        stamp = _Stamp.model_validate_json(text)
-        if stamp.format == FORMAT and stamp.version > VERSION:
-            raise FamilyError(
-                f"{name} has format version {stamp.version}, this prunnet reads up to {VERSION}; upgrade prunnet"
-            )
-        return Header.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "header"
-        raise FamilyError(f"{name} is no valid .prun file: {where}: {first['msg']}") from error
+    invalid = f"{name} is no valid .prun file"
+    stamp = parse(_Stamp, text, invalid)
+    if stamp.format == FORMAT and stamp.version > VERSION:
+        raise FamilyError(
+            f"{name} has format version {stamp.version}, this prunnet reads up to {VERSION}; upgrade prunnet"
+        )
+    return parse(Header, text, invalid)
 
 
 def _check(header: Header) -> None:
     if check_grid(header.grid) != header.grid:
         raise FamilyError("its grid does not rise")
-    Preprocessing(**header.preprocessing)
     if not header.layers or any(len(shape) < 2 for shape in header.layers.values()):
         raise FamilyError("it names no layers, or layers that are none")
     if list(header.stepped) != [name for name in header.layers if name in header.stepped]:
@@ -206,7 +197,7 @@ def _check(header: Header) -> None:
     if len({name for name, _ in shapes}) != len(shapes):
         raise FamilyError("it names a tensor twice")
     for name, shape in shapes:
-        if math.prod(shape) > _LARGEST_TENSOR:
+        if math.prod(shape) > LARGEST_TENSOR:
             raise FamilyError(f"{name} is too large")
     head = header.rest.get("head.linear.weight", ())
     if len(head) != 2 or head[0] != header.embedding_dim:

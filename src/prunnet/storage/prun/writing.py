@@ -19,14 +19,13 @@ from prunnet.network.backbones import recipe_of
 from prunnet.network.capacity import format_capacity
 from prunnet.network.family import ADAPT_BATCHES
 from prunnet.network.ranking import rank
+from prunnet.storage.documents import described
 from prunnet.storage.prun.correction import corrected_statistics, known_statistics
 from prunnet.storage.prun.header import (
     DEFAULT_GRID,
     FORMAT,
     VERSION,
     Header,
-    Recipe,
-    Section,
     check_grid,
     fine_of,
     header_bytes,
@@ -100,12 +99,12 @@ def pack(
             band.layer(member, coded[layer][positions])
         sections.append(band.finish())
 
-    recipe = recipe_of(net.backbone)
-    header = Header(
+    header = described(
+        Header,
         format=FORMAT,
         version=VERSION,
         family_id=net.family_id,
-        backbone=None if recipe is None else Recipe(**recipe),
+        backbone=recipe_of(net.backbone),
         backbone_class=type(net.backbone).__name__,
         embedding_dim=net.head.embedding_dim,
         preprocessing=vars(net.preprocessing),
@@ -116,7 +115,7 @@ def pack(
         statistics=shapes_of(tensors.statistics),
         rest=shapes_of(tensors.rest),
         sections=tuple(
-            Section(bytes=len(payload), membership=membership, sha256=hashlib.sha256(payload).hexdigest())
+            {"bytes": len(payload), "membership": membership, "sha256": hashlib.sha256(payload).hexdigest()}
             for payload, membership in sections
         ),
     )
