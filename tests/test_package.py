@@ -33,10 +33,10 @@ ORDER = [
     {"cli"},
 ]
 """A room may import those in lines above its own; a module beside them is a room too."""
-BELOW_ALL = {"_files", "_progress", "_timing", "_torchvision", "errors"}
+BELOW_ALL = {"_checked", "_files", "_pictures", "_progress", "_timing", "_torchvision"}
 UPWARDS = {"network/family.py": {"storage"}}
 """`Family.save` is `prunnet.save`, looked up when it is called."""
-LEVEL = {**dict.fromkeys(BELOW_ALL, -1), **{room: level for level, rooms in enumerate(ORDER) for room in rooms}}
+LEVEL = {room: level for level, rooms in enumerate([{"errors"}, BELOW_ALL, *ORDER]) for room in rooms}
 
 
 def imported_by(code: str) -> set[str]:

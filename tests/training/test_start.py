@@ -180,7 +180,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_valid(glyphs, tmp_path, monkeypa
     from prunnet.training import checkpoint
 
     folder, saves = tmp_path / "run", 0
-    original = checkpoint.save_file
+    original = checkpoint.save_tensors
 
     def full_at_third(tensors: Any, path: Any, **options: Any) -> None:
         nonlocal saves
@@ -191,7 +191,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_valid(glyphs, tmp_path, monkeypa
         original(tensors, path, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoint, "save_file", full_at_third)
+        patched.setattr(checkpoint, "save_tensors", full_at_third)
         with pytest.raises(PrunNetError, match=r"step 3 could not be saved \(.*No space left.*still valid"):
             train(None, glyphs, out=folder, quiet=True, **{**TINY, "checkpoint_seconds": 0})
     newest = latest_checkpoint(folder / "checkpoint")

@@ -28,7 +28,7 @@ class Dense(SummedLosses):
         network.capacities = ()
         self.loss = create_loss(loss, network.head.embedding_dim, classes, label_smoothing)
         self.loss.to(next(network.parameters()).device)
-        self._call = torch.compile(network) if compile else network
+        self._call = (torch.compile(network) if compile else network,)  # in a tuple: no second name for its parameters
 
     @property
     def family(self) -> PrunableNetwork:
@@ -39,4 +39,4 @@ class Dense(SummedLosses):
         return sum(weight.numel() for weight in self.network.weights.values())
 
     def losses(self, images: Tensor, labels: Tensor) -> Iterator[tuple[str, Tensor]]:
-        yield "1", self.loss(self._call(images, normalise=False), labels)
+        yield "1", self.loss(self._call[0](images, normalise=False), labels)

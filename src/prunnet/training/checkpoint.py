@@ -28,7 +28,8 @@ def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: Optim
         tensors.update({f"optimiser.{index}.{key}": value for key, value in values.items() if value is not None})
     try:
         with replace_folder(target) as staged:
-            save_tensors(tensors, staged / "state.safetensors")
+            unshared = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+            save_tensors(unshared, staged / "state.safetensors")
             (staged / "state.json").write_text(json.dumps(seal({"step": step, **progress}), indent=1))
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
@@ -57,7 +58,7 @@ def load_checkpoint(path: Path, method: nn.Module, optimiser: Optimizer) -> dict
     device = next(method.parameters()).device
     try:
         state = {n.removeprefix("method."): t for n, t in tensors.items() if n.startswith("method.")}
-        method.load_state_dict({name.replace("/", "."): tensor for name, tensor in state.items()})  # as once written
+        method.load_state_dict({_today(name): tensor for name, tensor in state.items() if not name.startswith("_call.")})
     except RuntimeError as error:
         raise CheckpointError(f"{path} belongs to another network ({str(error).splitlines()[-1].strip()})") from error
     optimised: dict[int, dict[str, Tensor]] = {}
@@ -67,6 +68,11 @@ def load_checkpoint(path: Path, method: nn.Module, optimiser: Optimizer) -> dict
             optimised.setdefault(int(index), {})[key] = tensor.to(device if key != "step" else "cpu")
     optimiser.load_state_dict({"state": optimised, "param_groups": optimiser.state_dict()["param_groups"]})
     return progress
+
+
+def _today(name: str) -> str:
+    """Scores were once named with slashes."""
+    return name.replace("/", ".")
 
 
 def _steps(folder: Path) -> list[Path]:

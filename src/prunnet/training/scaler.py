@@ -14,6 +14,11 @@ class LossScaler:
         self.patience = patience
         self.good_steps = 0
 
+    @property
+    def helps(self) -> bool:
+        """Whether a smaller factor could keep a gradient from overflowing."""
+        return self.factor > 1.0
+
     def overflowed(self) -> None:
         """Note a step that has to be left out."""
         self.factor, self.good_steps = max(1.0, self.factor / 2), 0

@@ -150,7 +150,7 @@ class Trainer:
         try:
             telemetry = step.finish()
         except GradientError as error:
-            if not self.scaler.enabled:
+            if not self.scaler.helps:
                 raise DivergedRunError(f"step {self.step + 1}: {error}; {self._dump(batch)}") from error
             self.scaler.overflowed()
             telemetry = None
