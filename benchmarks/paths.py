@@ -3,8 +3,8 @@
     python benchmarks/paths.py
 
 Training: two steps on built-in data, up to the saved family; the matrix at its end is the third path. `.prun`: a family
-packed, and 20 % of it unpacked. Matrix: every pair of three subnetworks. Modules are imported beforehand, so that only what is called counts; files are
-listed in the order in which they are reached, as docs/architecture.md shows them.
+packed, and 20 % of it unpacked. Matrix: every pair of three subnetworks. Modules are imported beforehand, so that only
+what is called counts; files are listed in the order in which they are reached, as docs/architecture.md shows them.
 """
 
 import inspect

@@ -1,6 +1,6 @@
 import torch
 
-from prunnet.methods.draws import generator_for, seed_rank
+from prunnet.methods.method import generator_for, seed_rank
 
 
 def draws(seed: int, step: int) -> list[float]:

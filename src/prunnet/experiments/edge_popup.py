@@ -22,7 +22,7 @@ from prunnet.data import ImageSet, RetrievalData
 from prunnet.errors import PrunNetError
 from prunnet.network.capacity import check_capacities
 from prunnet.network.ranking import Masks, rank
-from prunnet.network.scores import Scores
+from prunnet.network.selection import Scores
 
 Strategy = Literal["one-shot", "one-shot, as long", "iterative"]
 STRATEGIES: tuple[Strategy, ...] = ("one-shot", "one-shot, as long", "iterative")

@@ -36,15 +36,14 @@ Learning rates only compare between integrators of the same scale.
 
 from prunnet.errors import GradientError
 
-from ._blocks import Blocks
+from ._blocks import Blocks, Granularity
 from ._conflict_aware import ConflictAware, Rule
 from ._direct import Direct
-from ._finite import check_finite
+from ._gram import check_finite
 from ._integrator import Integration, Integrator
 from ._mean import Mean
 from ._named import IntegratorName, create_integrator
 from ._pareto import Pareto
-from ._partition import Granularity
 from ._pcgrad import PCGrad
 from ._sum import Sum
 from ._telemetry import Telemetry

@@ -6,9 +6,8 @@ from torch import Tensor
 
 from prunnet.errors import GradientError
 
-from ._blocks import Blocks
+from ._blocks import Blocks, Granularity
 from ._integrator import Integrator
-from ._partition import Granularity
 from ._projection import combine_projections, project, project_once
 
 Rule = Literal["algorithm", "released"]

@@ -2,10 +2,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ._blocks import Blocks
+from ._blocks import Blocks, Granularity
 from ._conflict_aware import ConflictAware
 from ._integrator import Integrator
-from ._partition import Granularity
 
 
 @dataclass(frozen=True)

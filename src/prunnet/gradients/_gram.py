@@ -5,7 +5,7 @@ inner products alone. So the gradients are read twice, once for the Gram matrice
 whatever happens in between happens to `[m, m]` matrices, those of all filters of all layers at once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from prunnet.errors import GradientError
 
-from ._finite import ADVICE
+ADVICE = "lower the learning rate or the loss scale, or skip the batch"
 
 LEAST_SAFE_SQUARED_NORM = {
     # From here to the largest number, no square that matters underflows and no quotient of two norms overflows.
@@ -89,3 +89,13 @@ def _gramians(rows: Tensor, dtype: torch.dtype) -> Tensor:
 def _combine(rows: Tensor, weights: Tensor, dtype: torch.dtype) -> Tensor:
     vectors = rows.to(dtype).transpose(0, 1)
     return torch.bmm(weights.to(dtype).unsqueeze(1), vectors).squeeze(1)
+
+
+def check_finite(gradients: Mapping[str, Tensor]) -> None:
+    """Name the first gradient that is not finite: for those that no integrator looks at. The host waits once."""
+    if not gradients:
+        return
+    largest = torch.stack([torch.linalg.vector_norm(gradient, ord=torch.inf) for gradient in gradients.values()])
+    for name, finite in zip(gradients, largest.isfinite().tolist(), strict=True):
+        if not finite:
+            raise GradientError(f"the gradient of {name!r} is not finite: {ADVICE}")

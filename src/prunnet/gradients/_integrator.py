@@ -10,9 +10,8 @@ from torch import Tensor
 
 from prunnet.errors import GradientError
 
-from ._blocks import Blocks
+from ._blocks import Blocks, Granularity, Partition, check_granularity
 from ._gram import StackedGradients, full_precision, require_finite, unsafe_squared_norms
-from ._partition import Granularity, Partition, check_granularity
 from ._telemetry import Telemetry
 
 

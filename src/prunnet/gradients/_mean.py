@@ -4,9 +4,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ._blocks import Blocks
+from ._blocks import Blocks, Granularity
 from ._integrator import Integrator
-from ._partition import Granularity
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from typing import Literal
 
+from ._blocks import Granularity
 from ._conflict_aware import ConflictAware, Rule
 from ._direct import Direct
 from ._integrator import Integrator
 from ._mean import Mean
 from ._pareto import Pareto
-from ._partition import Granularity
 from ._pcgrad import PCGrad
 from ._sum import Sum
 

@@ -6,9 +6,8 @@ from torch import Tensor
 
 from prunnet.errors import MissingExtraError
 
-from ._blocks import Blocks
+from ._blocks import Blocks, Granularity, check_granularity
 from ._integrator import Integrator
-from ._partition import Granularity, check_granularity
 
 
 @dataclass(frozen=True)

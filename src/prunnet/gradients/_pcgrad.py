@@ -3,9 +3,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ._blocks import Blocks
+from ._blocks import Blocks, Granularity
 from ._integrator import Integrator
-from ._partition import Granularity
 from ._projection import combine_projections, project
 
 

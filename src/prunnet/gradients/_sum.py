@@ -3,9 +3,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ._blocks import Blocks
+from ._blocks import Blocks, Granularity
 from ._integrator import Integrator
-from ._partition import Granularity
 
 
 @dataclass(frozen=True)

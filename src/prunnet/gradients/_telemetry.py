@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ._partition import Partition
+from ._blocks import Partition
 
 
 @dataclass(frozen=True)
@@ -66,3 +67,19 @@ class Telemetry:
     def gramians(self) -> Tensor:
         """`[L, m, m]`: the Gram matrix of each whole layer; summed over layers, that of the network."""
         return torch.stack([layer.sum(0) for layer in self.row_gramians])
+
+    def facts(self, passes: Sequence[str]) -> dict[str, Any]:
+        """What is written down of a step: conflicts, cosines and norms by the names of the `passes`, the dense one
+        first, and how far integration has turned the sum.
+        """
+        whole = self.gramians.sum(0).double()
+        norms = whole.diagonal().clamp_min(0).sqrt()
+        cosines = whole[0, 1:] / (norms[0] * norms[1:]).clamp_min(1e-300)
+        pairs = self.conflicting_pairs
+        return {
+            "conflicts": int(pairs.sum()) / sum(self.pairs),
+            "first_layer_conflicts": int(pairs[0]),
+            "cosine": dict(zip(passes[1:], cosines.tolist(), strict=True)),
+            "norm": dict(zip(passes, norms.tolist(), strict=True)),
+            "sum_cosine": float(self.sum_cosine),
+        }

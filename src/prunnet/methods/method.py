@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,11 @@ class StepTelemetry:
     weights: Telemetry
     scores: Telemetry | None = None
     """Of the scores, where there are any that learn and that all passes share."""
+
+    def facts(self, passes: Sequence[str]) -> dict[str, Any]:
+        """Of the gradients of the weights, and under `scores` of those of the scores; `passes` names the rows."""
+        facts = self.weights.facts(passes)
+        return facts if self.scores is None else {**facts, "scores": self.scores.facts(passes)}
 
 
 class Step(ABC):
@@ -124,3 +129,17 @@ class Method(nn.Module, ABC):
 def gradients_of(method: Method) -> dict[str, Tensor]:
     """What lies in `.grad`, by the name of the parameter."""
     return {name: parameter.grad for name, parameter in method.named_parameters() if parameter.grad is not None}
+
+
+def generator_for(seed: int, step: int) -> torch.Generator:
+    """What a method draws from, alike on all ranks."""
+    return torch.Generator().manual_seed(_number(seed, step) % 2**63)
+
+
+def seed_rank(seed: int, step: int, rank: int) -> None:
+    """Give torch's own generator, which dropout draws from, a state that no other rank has."""
+    torch.manual_seed(_number(seed, step) * 1_009 + rank)
+
+
+def _number(seed: int, step: int) -> int:
+    return seed * 1_000_003 + step

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from prunnet.errors import PrunNetError
 from prunnet.gradients import ConflictAware, Integrator
 from prunnet.methods.capacities import FOUR, Capacities, FixedCapacities
-from prunnet.methods.draws import generator_for
 from prunnet.methods.gradient_stack import GradientStack
 from prunnet.methods.losses import LossName, contrastive, create_loss, distillation
-from prunnet.methods.method import Method
+from prunnet.methods.method import Method, generator_for
 from prunnet.methods.prunnet_step import PrunNetStep
 from prunnet.network import PrunableNetwork
 from prunnet.network.functional import embed_with

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from prunnet.gradients import Integrator, Sum, check_finite
-from prunnet.methods.draws import generator_for
 from prunnet.methods.gradient_stack import GradientStack, assign
 from prunnet.methods.losses import LossName, contrastive, create_loss
-from prunnet.methods.method import Method, Step, StepTelemetry, gradients_of
+from prunnet.methods.method import Method, Step, StepTelemetry, generator_for, gradients_of
 from prunnet.narrow.slimmable import SlimmableNetwork
 
 

@@ -16,8 +16,7 @@ from prunnet.errors import ModuleError
 from prunnet.network.backbones import check_features, is_attention, recipe_of, with_recipe
 from prunnet.network.capacity import check_capacity
 from prunnet.network.functional import evaluating
-from prunnet.network.head import EmbeddingHead
-from prunnet.network.subnetwork import Subnetwork
+from prunnet.network.subnetwork import EmbeddingHead, Subnetwork
 
 Index = slice | Tensor
 Slices = dict[str, tuple[Index, ...]]

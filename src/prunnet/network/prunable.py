@@ -20,12 +20,10 @@ from prunnet.network.capacity import check_capacity
 from prunnet.network.embeddings import Embeddings
 from prunnet.network.family import ADAPT_BATCHES, Family
 from prunnet.network.functional import embed_batches, embed_with, evaluating
-from prunnet.network.head import EmbeddingHead
 from prunnet.network.preprocessing import Picture, Preprocessing, check_images
 from prunnet.network.ranking import RANKINGS, Masks, Ranking
-from prunnet.network.scores import Scores
-from prunnet.network.selection import Connections, Selection
-from prunnet.network.subnetwork import Subnetwork, warn_not_adapted
+from prunnet.network.selection import Connections, Scores, Selection
+from prunnet.network.subnetwork import EmbeddingHead, Subnetwork, warn_not_adapted
 
 _MASKS_KEPT = 8  # capacities whose masks stay in memory, a byte per connection each
 

@@ -15,8 +15,26 @@ from prunnet.network.capacity import check_capacities, check_capacity, format_ca
 from prunnet.network.embeddings import Embeddings
 from prunnet.network.family import ADAPT_BATCHES, Family
 from prunnet.network.functional import embed_batches
-from prunnet.network.head import EmbeddingHead
 from prunnet.network.preprocessing import Picture, Preprocessing, check_images
+
+
+class EmbeddingHead(nn.Module):
+    """features → linear → `embedding_dim` → BatchNorm1d = the embedding."""
+
+    def __init__(self, in_features: int, embedding_dim: int) -> None:
+        super().__init__()
+        self.embedding_dim = embedding_dim
+        self.linear = nn.Linear(in_features, embedding_dim)
+        self.norm = nn.BatchNorm1d(embedding_dim)
+
+    def reset_parameters(self) -> None:
+        """Start afresh."""
+        self.linear.reset_parameters()
+        self.norm.reset_parameters()
+
+    def forward(self, features: Tensor) -> Tensor:
+        embedding: Tensor = self.norm(self.linear(features))
+        return embedding
 
 
 class NotAdaptedWarning(UserWarning):

@@ -1,5 +1,6 @@
 """Everything a training run can be told, checked before anything starts."""
 
+import math
 import os
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -175,6 +176,18 @@ class TrainConfig(BaseModel):
         if self.pretrained and self.weights is not None:
             raise ValueError("pretrained takes timm's weights, weights those of a file: choose one")
         return self
+
+    def lr_factor(self, epoch: float) -> float:
+        """What the learning rate is multiplied with at `epoch`, such as 2.5 in the middle of the third."""
+        if epoch < self.warmup_epochs:
+            return max(epoch, 1e-3) / self.warmup_epochs
+        if self.schedule == "multistep":
+            return float(self.gamma ** sum(epoch >= milestone for milestone in self.milestones))
+        if self.schedule == "cosine":
+            start = max(self.cosine_from, self.warmup_epochs)
+            progress = max(0.0, epoch - start) / max(1e-9, self.epochs - start)
+            return 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+        return 1.0
 
     def load_data(self) -> RetrievalData:
         """The data that these settings name."""

@@ -18,27 +18,33 @@ runs/a/diverged.txt             why the run could not go on, if it could not
 
 import json
 import os
+import platform
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
-from prunnet._files import locked, restore, sweep, write_text
+from prunnet import __version__
+from prunnet._checked import load_tensors, save_tensors
+from prunnet._files import locked, restore, sweep, write_atomically, write_text
 from prunnet.data import ImageSet, RetrievalData
-from prunnet.errors import ConfigError, PrunNetError
+from prunnet.errors import ConfigError, DamagedError, PrunNetError
 from prunnet.evaluation import CompatibilityMatrix
 from prunnet.network import Family
-from prunnet.runs.classifier import load_classifier, save_classifier
 from prunnet.runs.config import TrainConfig, resolve, stored_settings, to_yaml
-from prunnet.runs.environment import environment
 from prunnet.runs.records import read_records
-from prunnet.storage import load, save
+from prunnet.storage import load
 from prunnet.storage.card import write_card
-from prunnet.storage.opening import MODEL
+from prunnet.storage.opening import MODEL, save_bare
+
+PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "safetensors")
 
 State = Literal["missing", "started", "diverged", "done"]
 
@@ -163,9 +169,9 @@ class Run:
         return load(self.model, backbone)
 
     def save_network(self, family: Family, folder: Path | None = None) -> None:
-        """Write the trained family, beside the one it extends."""
+        """Write the trained family, beside the one it extends; its card comes with its matrix."""
         old = None if self.config.old is None else Run(self.config.old).model
-        save(family, self.model if folder is None else folder, base=old)
+        save_bare(family, self.model if folder is None else folder, old)
 
     @cached_property
     def matrix(self) -> CompatibilityMatrix:
@@ -201,12 +207,21 @@ class Run:
 
     def save_classifier(self, classifier: nn.Linear, label_names: Iterable[str]) -> None:
         """Keep the classifier that all of the family share, with the names of its classes."""
-        save_classifier(classifier, label_names, self._classifier_file)
+        with write_atomically(self._classifier_file) as temporary:
+            save_tensors(classifier.state_dict(), temporary, {"classes": json.dumps(list(label_names))})
 
     def classifier_for(self, images: ImageSet) -> tuple[nn.Linear, list[int]]:
         """Its classifier, and which of its classes each label of `images` is: -1 for one it does not know."""
-        classifier, names = load_classifier(self._classifier_file)
-        known = {name: index for index, name in enumerate(names)}
+        try:
+            tensors, metadata = load_tensors(self._classifier_file, sealed=False)  # the oldest have no checksum
+            known = {str(name): index for index, name in enumerate(json.loads(metadata["classes"]))}
+            classifier = nn.Linear(tensors["weight"].shape[1], len(tensors["weight"]), bias="bias" in tensors)
+            classifier.load_state_dict(tensors)
+        except (DamagedError, KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+            raise ConfigError(
+                f"old: {self._classifier_file} is missing or damaged ({error}); runs whose networks share no "
+                "classifier have none, and method=sspl needs none"
+            ) from None
         return classifier, [known.get(name, -1) for name in images.label_names]
 
 
@@ -214,3 +229,23 @@ def new_folder(parent: Path, name: str) -> Path:
     """`parent`/`name`, or the first of `name`-2, `name`-3 … that is not there yet."""
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))
     return next(folder for folder in (parent / name for name in names) if not folder.exists())
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine and command."""
+    return {
+        "prunnet": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu_threads": torch.get_num_threads(),
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "packages": {name: _version(name) for name in PACKAGES},
+        "command": sys.argv,
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"

@@ -11,9 +11,8 @@ from prunnet._files import replace_folder
 from prunnet.errors import FamilyError
 from prunnet.network import Connections, PrunableNetwork, Selection
 from prunnet.network.backbones import prunable_parameters, recipe_of
-from prunnet.network.head import EmbeddingHead
+from prunnet.network.subnetwork import EmbeddingHead
 from prunnet.storage.building import check_features_of, described_in, planned, rebuilt
-from prunnet.storage.card import write_card
 from prunnet.storage.documents import FamilyDocument, described
 from prunnet.storage.folders import check_replaceable, read_config, read_folder, write_folder
 from prunnet.storage.tensors import check_fit, fill, saved_tensors
@@ -40,7 +39,6 @@ def save_family(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
     try:
         with replace_folder(folder) as staged:
             write_folder(staged, document, _tensors(net))
-            write_card(net, staged)
     except OSError as error:
         raise FamilyError(f"{folder} could not be written ({error}); what was there before is unchanged") from error
     return folder

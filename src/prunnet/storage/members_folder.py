@@ -8,7 +8,6 @@ from prunnet.errors import FamilyError
 from prunnet.narrow import Members
 from prunnet.narrow.members import member_name
 from prunnet.network import Family
-from prunnet.storage.card import write_card
 from prunnet.storage.documents import MembersDocument, described
 from prunnet.storage.folders import check_replaceable, read_config, write_config
 from prunnet.storage.subnetwork_folder import load_subnetwork, save_subnetwork
@@ -33,7 +32,6 @@ def save_members(family: Family, path: str | os.PathLike[str], base: str | os.Pa
         for capacity in capacities:
             save_subnetwork(family.subnetwork(capacity), staged / member_name(capacity))
         write_config(staged, document)
-        write_card(family, staged)
     return folder
 
 

@@ -10,6 +10,7 @@ from prunnet.errors import FamilyError
 from prunnet.narrow import Members
 from prunnet.network import Family, PrunableNetwork, Subnetwork
 from prunnet.storage import family_folder, members_folder, subnetwork_folder
+from prunnet.storage.card import write_card
 from prunnet.storage.prun.reading import unpack
 from prunnet.storage.prun.source import is_address
 
@@ -17,11 +18,16 @@ MODEL = "model"
 """Where a run folder keeps the family it trained."""
 
 
-def save(family: Family, path: str | os.PathLike[str], *, base: str | os.PathLike[str] | None = None) -> Path:
-    """Write any family to the folder `path`; one already there is replaced, or left as it is if anything fails.
+def save(family: Family, path: str | os.PathLike[str]) -> Path:
+    """Write any family to the folder `path`; one already there is replaced, or left as it is if anything fails."""
+    folder = save_bare(family, path)
+    if not isinstance(family, Subnetwork):
+        write_card(family, folder)
+    return folder
 
-    base: where the family is stored that new members extend.
-    """
+
+def save_bare(family: Family, path: str | os.PathLike[str], base: str | os.PathLike[str] | None = None) -> Path:
+    """The same without a model card; `base` is where the family is stored that new members extend."""
     if isinstance(family, Subnetwork):
         return subnetwork_folder.save_subnetwork(family, path)
     if isinstance(family, PrunableNetwork) and family.selection.nested:
@@ -39,7 +45,7 @@ def load(source: str | os.PathLike[str], backbone: nn.Module | None = None, *, c
     if is_packed(source):
         return unpack(source, capacity, backbone=backbone)
     family = _load_folder(folder_of(source), backbone)
-    return family if capacity is None or isinstance(family, Subnetwork) else family.subnetwork(capacity)
+    return family if capacity is None else family.subnetwork(capacity)
 
 
 def is_packed(source: str | os.PathLike[str]) -> bool:

@@ -8,8 +8,7 @@ from torch import nn
 from prunnet._files import replace_folder
 from prunnet.errors import FamilyError
 from prunnet.network.backbones import recipe_of
-from prunnet.network.head import EmbeddingHead
-from prunnet.network.subnetwork import Subnetwork
+from prunnet.network.subnetwork import EmbeddingHead, Subnetwork
 from prunnet.storage.building import check_features_of, described_in, planned, rebuilt
 from prunnet.storage.documents import SubnetworkDocument, described
 from prunnet.storage.folders import check_replaceable, read_config, read_folder, write_folder

@@ -38,7 +38,7 @@ from prunnet.network import (
     convert,
     create_backbone,
 )
-from prunnet.network.scores import Scores
+from prunnet.network.selection import Scores
 from prunnet.runs import Run, TrainConfig
 from prunnet.structured import Filters
 from prunnet.training.ranks import Ranks

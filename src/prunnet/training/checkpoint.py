@@ -58,7 +58,7 @@ def load_checkpoint(path: Path, method: nn.Module, optimiser: Optimizer) -> dict
     device = next(method.parameters()).device
     try:
         state = {n.removeprefix("method."): t for n, t in tensors.items() if n.startswith("method.")}
-        method.load_state_dict({_today(name): tensor for name, tensor in state.items() if not name.startswith("_call.")})
+        method.load_state_dict(_in_todays_words(state))
     except RuntimeError as error:
         raise CheckpointError(f"{path} belongs to another network ({str(error).splitlines()[-1].strip()})") from error
     optimised: dict[int, dict[str, Tensor]] = {}
@@ -70,9 +70,9 @@ def load_checkpoint(path: Path, method: nn.Module, optimiser: Optimizer) -> dict
     return progress
 
 
-def _today(name: str) -> str:
-    """Scores were once named with slashes."""
-    return name.replace("/", ".")
+def _in_todays_words(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Scores were once named with slashes, and a dense network twice."""
+    return {name.replace("/", "."): tensor for name, tensor in state.items() if not name.startswith("_call.")}
 
 
 def _steps(folder: Path) -> list[Path]:

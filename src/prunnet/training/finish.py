@@ -54,9 +54,9 @@ class Finisher:
             self.run.save_network(self.family)
             if self.method.classifier is not None and self.data.train is not None:
                 self.run.save_classifier(self.method.classifier, self.data.train.label_names)
-            plot_records(self.run.records, self.run.plots)
         matrix = self._evaluate()
         if self.ranks.is_main:
+            plot_records(self.run.records, self.run.plots)
             self.run.finish(self.family, matrix)
         self.run.__dict__.update(network=self.family, matrix=matrix)
         return self.run

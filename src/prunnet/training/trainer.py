@@ -15,19 +15,17 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from prunnet._progress import Display
 from prunnet.data import Batch, RetrievalData, make_loader, train_transform
 from prunnet.errors import DivergedRunError, GradientError, InterruptedRunError, TrainingError
 from prunnet.methods import Method, Step, StepTelemetry
-from prunnet.methods.draws import seed_rank
+from prunnet.methods.method import seed_rank
 from prunnet.runs import Run, TrainConfig
 from prunnet.runs.records import Records
 from prunnet.training.build import build_optimiser, build_sampler, prepare_batchnorm
 from prunnet.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
-from prunnet.training.display import Display
 from prunnet.training.ranks import Ranks
 from prunnet.training.scaler import LossScaler
-from prunnet.training.schedule import lr_factor
-from prunnet.training.telemetry import describe
 
 
 class Trainer:
@@ -127,7 +125,7 @@ class Trainer:
             raise TrainingError(
                 f"step {self.step + 1}: no two images of the batch could be read; run prunnet data check"
             )
-        rate = self.config.lr * lr_factor(self.config, self.step / len(self.sampler))
+        rate = self.config.lr * self.config.lr_factor(self.step / len(self.sampler))
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["relative_lr"]
         seed_rank(self.config.seed, self.step, self.ranks.rank)
@@ -141,7 +139,7 @@ class Trainer:
         return {
             "loss": losses,
             "lr": rate,
-            **describe(telemetry, list(losses)),
+            **({} if telemetry is None else telemetry.facts(list(losses))),
             "images_per_second": len(batch.images) * self.ranks.size / seconds,
         }
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from prunnet.errors import FamilyError
-from prunnet.network.head import EmbeddingHead
-from prunnet.network.subnetwork import Subnetwork
+from prunnet.network.subnetwork import EmbeddingHead, Subnetwork
 from prunnet.storage import building
 from prunnet.storage.prun.header import Header
 from prunnet.storage.prun.numbers import Floats

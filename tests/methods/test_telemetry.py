@@ -4,7 +4,6 @@ from torch import Tensor
 
 from prunnet.gradients import ConflictAware, Mean
 from prunnet.methods import StepTelemetry
-from prunnet.training.telemetry import describe, integration_facts
 
 PASSES = ("1", "0.5", "0.2")
 
@@ -19,7 +18,7 @@ def layers() -> dict[str, Tensor]:
 
 
 def test_norms_and_cosines_are_those_of_the_whole_network(layers: dict[str, Tensor]) -> None:
-    facts = integration_facts(ConflictAware().integrate(layers).telemetry, PASSES)
+    facts = ConflictAware().integrate(layers).telemetry.facts(PASSES)
     vectors = torch.cat([gradients.flatten(1) for gradients in layers.values()], dim=1).double()
     assert facts["norm"] == pytest.approx(dict(zip(PASSES, vectors.norm(dim=1).tolist(), strict=True)))
     cosines = torch.cosine_similarity(vectors[:1], vectors[1:])
@@ -31,7 +30,7 @@ def test_conflicts_are_a_share_and_a_count(layers: dict[str, Tensor]) -> None:
     layers["stem"] = layers["stem"].abs()
     layers["stem"][2, :2] *= -1  # two of six filters, each in two of its three pairs
     layers["fc"] = layers["fc"].abs()
-    facts = integration_facts(Mean().integrate(layers).telemetry, PASSES)
+    facts = Mean().integrate(layers).telemetry.facts(PASSES)
     assert facts["first_layer_conflicts"] == 4
     assert facts["conflicts"] == pytest.approx(4 / (6 * 3 + 3))
     assert facts["sum_cosine"] == pytest.approx(1.0)
@@ -40,15 +39,14 @@ def test_conflicts_are_a_share_and_a_count(layers: dict[str, Tensor]) -> None:
 def test_a_gradient_that_vanishes_has_cosine_zero(layers: dict[str, Tensor]) -> None:
     for gradients in layers.values():
         gradients[1] = 0
-    facts = integration_facts(ConflictAware().integrate(layers).telemetry, PASSES)
+    facts = ConflictAware().integrate(layers).telemetry.facts(PASSES)
     assert facts["cosine"]["0.5"] == 0 == facts["norm"]["0.5"]
 
 
 def test_a_step_tells_of_its_weights_and_under_scores_of_its_scores(layers: dict[str, Tensor]) -> None:
     weights = Mean().integrate(layers).telemetry
     scores = Mean().integrate({name: 2 * gradients for name, gradients in layers.items()}).telemetry
-    row = describe(StepTelemetry(weights, scores), PASSES)
-    assert row == {**integration_facts(weights, PASSES), "scores": integration_facts(scores, PASSES)}
+    row = StepTelemetry(weights, scores).facts(PASSES)
+    assert row == {**weights.facts(PASSES), "scores": scores.facts(PASSES)}
     assert row["scores"]["norm"]["1"] == pytest.approx(2 * row["norm"]["1"])
-    assert describe(StepTelemetry(weights), PASSES) == integration_facts(weights, PASSES)
-    assert describe(None, PASSES) == {}
+    assert StepTelemetry(weights).facts(PASSES) == weights.facts(PASSES)
