@@ -1,4 +1,4 @@
-"""What a person sees of long work: one progress bar, live on a terminal; elsewhere silent, or a plain line now and then."""
+"""What a person sees of long work: a progress bar on a terminal; elsewhere nothing, or a plain line now and then."""
 
 import time
 from collections.abc import Iterable, Iterator

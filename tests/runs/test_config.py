@@ -2,13 +2,13 @@ from dataclasses import fields
 from inspect import signature
 
 import pytest
+from prunnet.training.schedule import lr_factor
 
 from prunnet.errors import ConfigError
 from prunnet.methods import SSPL, AnyCapacities, PrunNetOptions, SwitchNet
 from prunnet.runs.config import FOUR, TrainConfig, merge_assignments, read_yaml, resolve, to_yaml
 from prunnet.runs.presets import PRESETS
 from prunnet.training.build import build_integrator
-from prunnet.training.schedule import lr_factor
 
 
 def test_later_settings_win_and_yaml_round_trips(tmp_path) -> None:

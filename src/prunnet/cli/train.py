@@ -7,6 +7,8 @@ import typer
 
 from prunnet.cli.arguments import parse_capacities
 
+STOP_WITHIN = 1.8  # seconds from Ctrl-C to the end, whatever a step takes
+
 
 def train(
     out: Annotated[Path | None, typer.Option(help="Run folder to write.")] = None,
@@ -70,7 +72,7 @@ def train(
         _launch(devices)
     from prunnet.training import train as run_training
 
-    run = run_training(None, layers.pop("data", None), out=out, resume=resume, **layers)
+    run = run_training(None, layers.pop("data", None), out=out, resume=resume, give_up_after=STOP_WITHIN, **layers)
     if os.environ.get("RANK", "0") == "0":
         from rich.console import Console
 

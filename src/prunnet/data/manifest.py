@@ -35,14 +35,8 @@ def load_manifest(file: Path, root: Path | None = None, metric: str = "mAP") -> 
         if row["split"] == "train":
             train.append(image_file)
             continue
-        if row["split"] not in TEST_SPLITS:
-            raise row.error(f"split must be train or test, found {row['split']!r}")
-        if test_split not in (None, row["split"]):
-            raise row.error(f"split {row['split']!r} beside {test_split!r}: a manifest describes one evaluation")
+        asks, answers = _part(row, test_split)
         test_split = row["split"]
-        asks, answers = _flag(row, "is_query"), _flag(row, "is_gallery")
-        if not (asks or answers):
-            raise row.error(f"a {row['split']} image must be a query, or in the gallery, or both")
         if asks:
             query.append(image_file)
         if answers:
@@ -58,6 +52,18 @@ def load_manifest(file: Path, root: Path | None = None, metric: str = "mAP") -> 
         )
     protocol = Protocol(metric=metric, same_set=bool(both), camera_junk=bool(cameras))
     return retrieval_data(file.stem, folder, train or None, gallery if both else query, gallery, protocol)
+
+
+def _part(row: Row, test_split: str | None) -> tuple[bool, bool]:
+    """Whether a test image asks and whether it answers; `test_split` is what the rows before call the test images."""
+    if row["split"] not in TEST_SPLITS:
+        raise row.error(f"split must be train or test, found {row['split']!r}")
+    if test_split not in (None, row["split"]):
+        raise row.error(f"split {row['split']!r} beside {test_split!r}: a manifest describes one evaluation")
+    asks, answers = _flag(row, "is_query"), _flag(row, "is_gallery")
+    if not (asks or answers):
+        raise row.error(f"a {row['split']} image must be a query, or in the gallery, or both")
+    return asks, answers
 
 
 def _read_parquet(file: Path) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """`prunnet.evaluate`: embed each capacity once, score all pairs."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from prunnet._progress import track
-from prunnet.data import OnError, RetrievalData, shuffled_loader
+from prunnet.data import ImageSet, OnError, RetrievalData, shuffled_loader
 from prunnet.errors import EvaluationError, FamilyError
-from prunnet.evaluation.embedding import embed_readable
+from prunnet.evaluation.embedding import Embedded, embed_readable
 from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, check_vectors, score_arranged
 from prunnet.evaluation.relevance import relevance_of
-from prunnet.network import Embeddings, Family
+from prunnet.network import Embeddings, Family, Subnetwork
 from prunnet.network.capacity import check_capacities
 from prunnet.network.family import ADAPT_BATCHES
 
@@ -71,39 +71,28 @@ def evaluate(
         members += [(old, capacity) for capacity in check_capacities(old_capacities)]
     if not members:
         raise EvaluationError("at least one capacity is needed, such as capacities=(1, 0.2)")
-    folder = None if store is None else Path(store)
     one_set = data.query is data.gallery
     parts = {"gallery": data.gallery} if one_set else {"query": data.query, "gallery": data.gallery}
-    vectors: Rows = {}
-    readable: Rows = {}
-    for place, (owner, capacity) in enumerate(members):
-        if ranks is not None and place % ranks.size != ranks.rank:
-            for part, images in parts.items():
-                vectors[place, part] = torch.empty(len(images), owner.embedding_dim)
-                readable[place, part] = torch.empty(len(images), dtype=torch.uint8)
-            continue
-        subnetwork = owner.subnetwork(capacity)
-        if device is not None:
-            subnetwork = subnetwork.to(device)
+
+    def embed(subnetwork: Subnetwork) -> dict[str, Embedded]:
+        subnetwork = subnetwork if device is None else subnetwork.to(device)
         if not subnetwork.adapted and data.train is not None and adapt_batches != 0:
             loader = shuffled_loader(data.train, subnetwork.preprocessing, batch_size, workers, on_error)
             subnetwork.adapt(loader, adapt_batches=adapt_batches)
-        for part, images in parts.items():
-            embedded = embed_readable(
+        return {
+            part: embed_readable(
                 subnetwork,
                 images,
                 batch_size=batch_size,
                 workers=workers,
-                store=folder,
+                store=None if store is None else Path(store),
                 description=f"embedding {part}",
                 on_error=on_error,
             )
-            vectors[place, part] = embedded.embeddings.vectors
-            readable[place, part] = torch.from_numpy(embedded.readable.astype(np.uint8))
-    if ranks is not None:
-        for tensors in (vectors, readable):
-            for (place, _), tensor in tensors.items():
-                ranks.copy_from(tensor, place % ranks.size)
+            for part, images in parts.items()
+        }
+
+    vectors, readable = _embed_shared(members, parts, embed, ranks)
     data, vectors, unreadable = _without_unreadable(data, vectors, readable)
     # networks of one family that share no space have ids of their own; here it is asked what they share
     made = {
@@ -115,6 +104,31 @@ def evaluate(
     old_id = None if old is None else old.family_id
     matrix = compatibility_matrix(query, gallery, data, metric, old=old_id, memory=memory)
     return replace(matrix, unreadable_queries=unreadable["query"], unreadable_gallery=unreadable["gallery"])
+
+
+def _embed_shared(
+    members: Sequence[tuple[Family, float]],
+    parts: Mapping[str, ImageSet],
+    embed: Callable[[Subnetwork], Mapping[str, Embedded]],
+    ranks: Ranks | None,
+) -> tuple[Rows, Rows]:
+    """Vectors of every member, and which images it could read; each of `ranks` embeds its share, and all get all."""
+    vectors: Rows = {}
+    readable: Rows = {}
+    for place, (owner, capacity) in enumerate(members):
+        if ranks is None or place % ranks.size == ranks.rank:
+            for part, embedded in embed(owner.subnetwork(capacity)).items():
+                vectors[place, part] = embedded.embeddings.vectors
+                readable[place, part] = torch.from_numpy(embedded.readable.astype(np.uint8))
+        else:
+            for part, images in parts.items():
+                vectors[place, part] = torch.empty(len(images), owner.embedding_dim)
+                readable[place, part] = torch.empty(len(images), dtype=torch.uint8)
+    if ranks is not None:
+        for tensors in (vectors, readable):
+            for (place, _), tensor in tensors.items():
+                ranks.copy_from(tensor, place % ranks.size)
+    return vectors, readable
 
 
 def _without_unreadable(data: RetrievalData, vectors: Rows, readable: Rows) -> tuple[RetrievalData, Rows, Ids]:

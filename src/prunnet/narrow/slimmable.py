@@ -11,6 +11,7 @@ from torch.func import functional_call
 from prunnet.errors import CapacityError
 from prunnet.narrow.narrowing import NORMS, Slices, narrow
 from prunnet.network import Embeddings, Family, Subnetwork
+from prunnet.network.batchnorm import put_buffers
 from prunnet.network.capacity import check_capacities, check_capacity, format_capacity
 from prunnet.network.family import ADAPT_BATCHES
 from prunnet.network.functional import embed_batches
@@ -102,9 +103,7 @@ class SlimmableNetwork(nn.Module, Family):
         for capacity in wanted:
             adapted = self.subnetwork(capacity)
             adapted.adapt(batches, adapt_batches=None)
-            own = self._network(capacity)
-            for name, buffer in adapted.named_buffers():
-                own.get_buffer(name).copy_(buffer)
+            put_buffers(self._network(capacity), dict(adapted.named_buffers()))
 
     def _network(self, capacity: float) -> Subnetwork:
         capacity = check_capacity(capacity)

@@ -1,6 +1,6 @@
 """Backbones: created by timm's name, so that a family folder can rebuild them, and what can be pruned in any."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
@@ -81,21 +81,7 @@ def prunable_parameters(backbone: nn.Module, prunable: Prunable | None = None) -
     candidates = {name: weight for name, weight in backbone.named_parameters() if name in layer_of}
     if not candidates:
         raise ModuleError(f"{type(backbone).__name__} has no Conv2d or Linear layer, so there is nothing to prune")
-    if isinstance(prunable, str):
-        prunable = (prunable,)
-    if prunable is None:
-        admitted = set(candidates)
-    elif callable(prunable):
-        admitted = {name for name in candidates if prunable(*layer_of[name])}
-    else:
-        admitted = set()
-        for pattern in prunable:
-            matches = {n for n in candidates if fnmatchcase(n, pattern) or fnmatchcase(layer_of[n][0], pattern)}
-            if not matches:
-                layers = [layer_name for layer_name, _ in layer_of.values()]
-                near = get_close_matches(pattern, layers, n=1) or layers[:1]
-                raise ModuleError(f"prunable names {pattern!r}, which is no prunable layer; the nearest is {near[0]!r}")
-            admitted |= matches
+    admitted = _admitted({name: layer_of[name] for name in candidates}, prunable)
     if not admitted:
         raise ModuleError(
             f"prunable admits none of the {len(candidates)} prunable layers, such as {next(iter(candidates))!r}"
@@ -107,6 +93,23 @@ def prunable_parameters(backbone: nn.Module, prunable: Prunable | None = None) -
                 "connection would not stay zero; narrow prunable= to other layers, or take another backbone"
             )
     return {name: weight for name, weight in candidates.items() if name in admitted}
+
+
+def _admitted(layer_of: Mapping[str, tuple[str, nn.Module]], prunable: Prunable | None) -> set[str]:
+    """The parameters, of those whose layers are given, that `prunable` lets through."""
+    if prunable is None:
+        return set(layer_of)
+    if callable(prunable):
+        return {name for name, layer in layer_of.items() if prunable(*layer)}
+    admitted: set[str] = set()
+    for pattern in (prunable,) if isinstance(prunable, str) else prunable:
+        matches = {n for n, (layer, _) in layer_of.items() if fnmatchcase(n, pattern) or fnmatchcase(layer, pattern)}
+        if not matches:
+            layers = [layer_name for layer_name, _ in layer_of.values()]
+            near = get_close_matches(pattern, layers, n=1) or layers[:1]
+            raise ModuleError(f"prunable names {pattern!r}, which is no prunable layer; the nearest is {near[0]!r}")
+        admitted |= matches
+    return admitted
 
 
 def _weight_names(layer: nn.Module) -> Iterable[str]:

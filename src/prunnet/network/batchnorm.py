@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +15,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunnet._progress import track
 from prunnet.errors import CapacityError, ImageError
-from prunnet.network.capacity import check_capacities
-from prunnet.network.family import ADAPT_BATCHES
+from prunnet.network.family import ADAPT_BATCHES, Family
 from prunnet.network.functional import embed_with, evaluating
-from prunnet.network.subnetwork import Subnetwork
-
-if TYPE_CHECKING:
-    from prunnet.network.prunable import PrunableNetwork
+from prunnet.network.ranking import Masks
 
 Buffers = dict[str, Tensor]
 
@@ -98,58 +94,58 @@ def buffers(batchnorms: Mapping[str, _BatchNorm]) -> Buffers:
 
 
 @torch.no_grad()
+def put_buffers(network: nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Copy `values` into the buffers of `network` that they are named after."""
+    for name, tensor in values.items():
+        network.get_buffer(name).copy_(tensor)
+
+
 def adapt_batchnorm(
-    network: "PrunableNetwork | Subnetwork",
+    network: Family,
     loader: Iterable[Any],
     adapt_batches: int | None = ADAPT_BATCHES,
     capacities: Iterable[float] | None = None,
 ) -> None:
     """Give subnetworks the batch-norm statistics of their own activations on `loader`.
 
-    network: a `Subnetwork`, which gets its statistics; or a whole network, which keeps those of each of `capacities`
+    network: a `Subnetwork`, which gets its statistics; or a whole family, which keeps those of each of `capacities`
         (default: 1 and the capacities it was trained at) and hands them to its subnetworks. Only statistics change.
     loader: batches of preprocessed images, alone or first in a tuple. Read once for all capacities.
     adapt_batches: stop after so many batches, a few dozen of which are plenty; None reads all.
     """
-    if isinstance(network, Subnetwork):
-        if capacities is not None:
-            raise CapacityError(
-                f"a subnetwork has one capacity, {network.capacity:g}; capacities= is for the whole network"
-            )
-        targets = {network.capacity: _fresh_buffers(network)}
-    else:
-        wanted = (1.0, *network.capacities) if capacities is None else capacities
-        targets = {capacity: _fresh_buffers(network) for capacity in check_capacities(wanted)}
-    if not targets:
-        raise CapacityError("capacities is empty; name the capacities to adapt")
+    network.adapt(loader, capacities, adapt_batches=adapt_batches)
 
-    masks = {} if isinstance(network, Subnetwork) else dict(zip(targets, network.masks_at(targets), strict=True))
+
+@torch.no_grad()
+def measured_statistics(
+    network: nn.Module, masks: Mapping[float, Masks], loader: Iterable[Any], adapt_batches: int | None
+) -> dict[float, Buffers]:
+    """Statistics of the activations that `network` (a `backbone`, then a `head`) has with each of `masks`."""
+    backbone, head = network.get_submodule("backbone"), network.get_submodule("head")
+    statistics = {capacity: _fresh_buffers(network) for capacity in masks}
+    if not statistics:
+        raise CapacityError("capacities is empty; name the capacities to adapt")
     seen = 0
-    device = next(network.parameters())
-    lengths = [n for n in (len(loader) if isinstance(loader, Sized) else None, adapt_batches) if n is not None]
-    batches = track(islice(loader, adapt_batches), "Adapting batch norm", min(lengths, default=None))
     with _only_batchnorm_training(network):
-        for batch in batches:
-            images = (batch[0] if isinstance(batch, tuple | list) else batch).to(device)
-            if len(images) < 2:  # a variance needs two values
-                continue
+        for images in _images(loader, adapt_batches, next(network.parameters())):
             seen += 1
-            for capacity, target in targets.items():
-                masked = masks.get(capacity, {})
-                weights = {name: network.backbone.get_parameter(name) * mask for name, mask in masked.items()}
-                embed_with(network.backbone, network.head, images, weights=weights, statistics=target)
+            for capacity, buffers in statistics.items():
+                weights = {name: backbone.get_parameter(name) * mask for name, mask in masks[capacity].items()}
+                embed_with(backbone, head, images, weights=weights, statistics=buffers)
     if not seen:
         raise ImageError("batch norm cannot be adapted: the loader gave no batch of two or more images")
+    for buffers in statistics.values():
+        _quieten_constants(network, buffers)
+    return statistics
 
-    for capacity, target in targets.items():
-        _quieten_constants(network, target)
-        if isinstance(network, Subnetwork) or capacity == 1.0:
-            for name, tensor in target.items():
-                network.get_buffer(name).copy_(tensor)
-        else:
-            network.statistics.put(capacity, {n: t for n, t in target.items() if not n.endswith("num_batches_tracked")})
-    if isinstance(network, Subnetwork):
-        network.adapted = True
+
+def _images(loader: Iterable[Any], adapt_batches: int | None, reference: Tensor) -> Iterator[Tensor]:
+    """The images of every batch that has two or more, as a variance needs."""
+    lengths = [n for n in (len(loader) if isinstance(loader, Sized) else None, adapt_batches) if n is not None]
+    for batch in track(islice(loader, adapt_batches), "Adapting batch norm", min(lengths, default=None)):
+        images = (batch[0] if isinstance(batch, tuple | list) else batch).to(reference)
+        if len(images) > 1:
+            yield images
 
 
 def _fresh_buffers(network: nn.Module) -> Buffers:

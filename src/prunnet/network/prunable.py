@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from prunnet.errors import ModuleError
 from prunnet.network import batchnorm
 from prunnet.network.backbones import Prunable, check_features, prunable_parameters
-from prunnet.network.capacity import check_capacity
+from prunnet.network.capacity import check_capacities, check_capacity
 from prunnet.network.embeddings import Embeddings
 from prunnet.network.family import ADAPT_BATCHES, Family
 from prunnet.network.functional import embed_batches, embed_with, evaluating
@@ -203,7 +203,14 @@ class PrunableNetwork(nn.Module, Family):
         *,
         adapt_batches: int | None = ADAPT_BATCHES,
     ) -> None:
-        batchnorm.adapt_batchnorm(self, loader, adapt_batches, capacities)
+        wanted = check_capacities((1.0, *self.capacities) if capacities is None else capacities)
+        masks = dict(zip(wanted, self.masks_at(wanted), strict=True))
+        for capacity, buffers in batchnorm.measured_statistics(self, masks, loader, adapt_batches).items():
+            if capacity == 1.0:
+                batchnorm.put_buffers(self, buffers)
+            else:
+                running = {n: t for n, t in buffers.items() if not n.endswith("num_batches_tracked")}
+                self.statistics.put(capacity, running)
 
     def subnetwork(self, capacity: float) -> Subnetwork:
         """A plain module of the subnetwork at `capacity`, independent of this network, in evaluation mode."""

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from prunnet.errors import CapacityError
+from prunnet.network import batchnorm
 from prunnet.network.backbones import check_features
 from prunnet.network.capacity import check_capacities, check_capacity, format_capacity
 from prunnet.network.embeddings import Embeddings
@@ -117,9 +118,13 @@ class Subnetwork(nn.Module, Family):
         *,
         adapt_batches: int | None = ADAPT_BATCHES,
     ) -> None:
-        from prunnet.network.batchnorm import adapt_batchnorm
-
-        adapt_batchnorm(self, loader, adapt_batches, capacities)
+        if capacities is not None:
+            raise CapacityError(
+                f"a subnetwork has one capacity, {self.capacity:g}; capacities= is for the whole network"
+            )
+        measured = batchnorm.measured_statistics(self, {self.capacity: {}}, loader, adapt_batches)
+        batchnorm.put_buffers(self, measured[self.capacity])
+        self.adapted = True
 
     def _check(self, capacity: float | None) -> None:
         if capacity is not None and check_capacity(capacity) != self.capacity:

@@ -1,6 +1,7 @@
 """`prunnet.train`: a run folder from a network and data, resumable at any moment."""
 
 import os
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -24,6 +25,7 @@ def train(
     out: str | os.PathLike[str],
     resume: bool = False,
     quiet: bool = False,
+    give_up_after: float | None = None,
     **settings: Any,
 ) -> Run:
     """Train `network` on `data` and leave a run folder in `out`.
@@ -31,6 +33,7 @@ def train(
     network: a converted network (trained in place), the name of a timm model, or None for the settings' own.
     data: loaded data, what `prunnet.load_data` takes, or None for the settings' own.
     resume: go on with the run in `out`; a run that is finished is returned as it is.
+    give_up_after: seconds after SIGINT or SIGTERM at which the process ends even if a step has not; None lets it end.
     settings: any of `TrainConfig`, such as `epochs=20, capacities="any", lr=0.05`.
     """
     run = Run(out)
@@ -41,7 +44,8 @@ def train(
     with Ranks(config.device) as ranks, run.lock() if ranks.is_main else nullcontext():
         loaded = data if isinstance(data, RetrievalData) else config.load_data()
         net = network if isinstance(network, PrunableNetwork) else build_network(config)
-        return _train(net.to(ranks.device), loaded, config, run, ranks, resume=resume, quiet=quiet)
+        net = net.to(ranks.device)
+        return _train(net, loaded, config, run, ranks, resume=resume, quiet=quiet, give_up_after=give_up_after)
 
 
 def _settings_of(network: PrunableNetwork | str | None, data: RetrievalData | str | None) -> dict[str, Any]:
@@ -73,6 +77,7 @@ def _train(
     *,
     resume: bool,
     quiet: bool,
+    give_up_after: float | None,
 ) -> Run:
     if data.train is None:
         raise TrainingError(f"{data.name} has no training images")
@@ -84,7 +89,8 @@ def _train(
         method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)  # type: ignore[no-untyped-call]
     method.family.renew()
     finisher = Finisher(method, data, config, run, ranks, old)
-    trainer = Trainer(method, data, config, run, ranks, after_epoch=finisher.after_epoch, quiet=quiet)
+    options: Mapping[str, Any] = {"after_epoch": finisher.after_epoch, "quiet": quiet, "give_up_after": give_up_after}
+    trainer = Trainer(method, data, config, run, ranks, **options)
     resumed = resume and trainer.resume()
     if resumed and trainer.done and run.evaluated_as(config):
         return finisher.finished()

@@ -5,7 +5,9 @@ torchrun --nproc-per-node 4 -m prunnet train --data photos/ --out runs/a        
 prunnet train --out runs/a --resume                                                  # go on after an interruption
 """
 
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,11 +43,12 @@ class Trainer:
         *,
         after_epoch: Callable[[int, int, Records | None], None] | None = None,
         quiet: bool = False,
+        give_up_after: float | None = None,
     ) -> None:
         if data.train is None:
             raise TrainingError(f"{data.name} has no training images")
         self.method, self.config, self._run, self.ranks = method, config, run, ranks
-        self.after_epoch, self.quiet = after_epoch, quiet
+        self.after_epoch, self.quiet, self.give_up_after = after_epoch, quiet, give_up_after
         self.sampler = build_sampler(config, data.train, ranks)
         augmentation = {**data.augmentation, **config.augmentation}
         self.loader = make_loader(
@@ -213,12 +216,20 @@ class Trainer:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGINT and SIGTERM let the step end and save; a second SIGINT stops at once."""
+        """SIGINT and SIGTERM let the step end and save; a second SIGINT stops at once.
+
+        Where the process is ours to end, it ends `give_up_after` seconds later at the latest, with the checkpoint of
+        before: a step may take longer than whoever stops it waits.
+        """
 
         def request(number: int, frame: object) -> None:  # noqa: ARG001
             if self._stop_requested and number == signal.SIGINT:
                 raise KeyboardInterrupt
             self._stop_requested = True
+            if self.give_up_after is not None:
+                last = threading.Timer(self.give_up_after, _end_process)
+                last.daemon = True
+                last.start()
 
         try:
             before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -229,3 +240,9 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _end_process() -> None:
+    """From a thread of its own, since the main one may be deep in a step; what is on disk is whole at any moment."""
+    os.write(2, b"prunnet: stopped in the middle of a step; --resume goes on from the last checkpoint\n")
+    os._exit(InterruptedRunError.exit_code)

@@ -193,6 +193,16 @@ def _check(header: Header) -> None:
         raise FamilyError("its stepped layers are not among its layers, in their order")
     if header.stepped and header.values != "int8":
         raise FamilyError(f"it has stepped layers, which {header.values} does not allow")
+    _check_shapes(header)
+    if len(header.sections) != len(header.grid) + 1:
+        raise FamilyError("it does not have a section per band")
+    for index, section in enumerate(header.sections):
+        coded = section.bytes - sum(header.raw_sizes(index))
+        if section.bytes < header.least_bytes(index) + section.membership or coded % 4 or section.membership % 4:
+            raise FamilyError(f"section {index} of {section.bytes} bytes cannot hold what it claims")
+
+
+def _check_shapes(header: Header) -> None:
     shapes = [*header.layers.items(), *header.statistics.items(), *header.rest.items()]
     if len({name for name, _ in shapes}) != len(shapes):
         raise FamilyError("it names a tensor twice")
@@ -202,12 +212,6 @@ def _check(header: Header) -> None:
     head = header.rest.get("head.linear.weight", ())
     if len(head) != 2 or head[0] != header.embedding_dim:
         raise FamilyError(f"its head has shape {head}, which does not give {header.embedding_dim} dimensions")
-    if len(header.sections) != len(header.grid) + 1:
-        raise FamilyError("it does not have a section per band")
-    for index, section in enumerate(header.sections):
-        coded = section.bytes - sum(header.raw_sizes(index))
-        if section.bytes < header.least_bytes(index) + section.membership or coded % 4 or section.membership % 4:
-            raise FamilyError(f"section {index} of {section.bytes} bytes cannot hold what it claims")
 
 
 def check_length(file: Ranges, header: Header, ends: list[int]) -> int:
