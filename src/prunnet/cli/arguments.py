@@ -20,6 +20,13 @@ def parse_capacities(text: str) -> tuple[float, ...]:
         raise CapacityError(f"capacities are numbers in (0, 1] with commas between them; found {text!r}") from None
 
 
+def say(text: str, style: str | None = None) -> None:
+    """Print `text` as it is: a path may hold what rich would take for markup."""
+    from rich.console import Console
+
+    Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
 def is_stored(source: str) -> bool:
     """Whether `source` is a path or an address, and not the name of a model."""
     from prunnet.storage.prun.source import is_address

@@ -1,6 +1,7 @@
 """The `prunnet` command: one sub-command per verb of the Python API."""
 
 import errno
+import io
 import os
 import sys
 from typing import Annotated
@@ -59,6 +60,9 @@ def _options(
 
 def main() -> None:
     """Run the command line: what a user can mend ends in one line and exit code 2, Ctrl-C in exit code 130."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a path need not be text
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # wherever it stands
     try:
         app(arguments)
@@ -77,7 +81,7 @@ def main() -> None:
 def _mendable() -> tuple[type[Exception], ...]:
     """What a user can do something about; safetensors, once loaded, has an error of its own for a full disk."""
     loaded = sys.modules.get("safetensors")
-    return (PrunNetError, OSError, ImportError, *(() if loaded is None else (loaded.SafetensorError,)))
+    return (PrunNetError, OSError, ImportError, UnicodeError, *(() if loaded is None else (loaded.SafetensorError,)))
 
 
 def _one_line(error: Exception) -> str:

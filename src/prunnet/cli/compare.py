@@ -44,17 +44,11 @@ def compare(
       prunnet compare edge-popup --data cifar10 --root cifar10/ --out runs/edge-popup --seeds 0,1,2,3,4 --set epochs=100
       prunnet compare training --preset omniglot --root omniglot/ --out runs/whole --tuned-in runs/compare --seeds 0
     """
-    from rich.console import Console
-
+    from prunnet.cli.arguments import say
     from prunnet.errors import PrunNetError
     from prunnet.experiments import SUITES
     from prunnet.experiments import compare as run_comparison
     from prunnet.runs.config import merge_assignments
-
-    console = Console(highlight=False, soft_wrap=True)
-
-    def say(text: str) -> None:
-        console.print(text, markup=False)
 
     if suite == "list":
         for one in SUITES.values():

@@ -39,7 +39,7 @@ def evaluate(
     from rich.console import Console
 
     import prunnet
-    from prunnet.cli.arguments import parse_capacities
+    from prunnet.cli.arguments import parse_capacities, say
     from prunnet.errors import PrunNetError
     from prunnet.runs import Run
     from prunnet.runs.run import new_folder
@@ -67,10 +67,9 @@ def evaluate(
         matrix = matrix.bootstrap(bootstrap)
     folder = out or new_folder(run.evaluations, f"{matrix.data}-{matrix.metric}")
     matrix.write(folder)
-    console = Console()
-    console.print(matrix)
+    Console().print(matrix)
     verdict = matrix.check(tolerance / 100)
-    console.print(str(verdict), style="green" if verdict else "red", highlight=False, soft_wrap=True)
-    console.print(f"written to {folder}", highlight=False, soft_wrap=True)
+    say(str(verdict), "green" if verdict else "red")
+    say(f"written to {folder}")
     if check and not verdict:
         raise typer.Exit(1)

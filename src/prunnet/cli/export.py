@@ -30,9 +30,8 @@ def export(
     """
     from itertools import islice
 
-    from rich.console import Console
-
     import prunnet
+    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.data import training_images
     from prunnet.deploy.export.int8 import int8_cost
@@ -49,11 +48,10 @@ def export(
         calibration = (batch.images for batch in islice(batches, calibration_batches))
     exported = prunnet.export(subnetwork, out, format, calibration=calibration)
     what = f"family {exported.family_id} at {format_capacity(exported.capacity)}, {exported.metadata.precision}"
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{out}: {what}, {format_quantity(exported.bytes, 'B')}")
+    say(f"{out}: {what}, {format_quantity(exported.bytes, 'B')}")
     if int8 and images is not None:
         cost = int8_cost(exported, subnetwork, images)
-        console.print(
+        say(
             f"{cost.metric}: {100 * cost.fp32:.2f} in fp32, {100 * cost.int8:.2f} in int8, "
             f"{100 * cost.int8_in_fp32_gallery:.2f} with int8 queries in a gallery indexed in fp32"
         )

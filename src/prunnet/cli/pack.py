@@ -53,9 +53,8 @@ def unpack(
 
     Examples:  prunnet unpack a.prun --capacity .1 -o small/   ·   prunnet unpack https://host/a.prun --capacity .2
     """
-    from rich.console import Console
-
     import prunnet
+    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
     from prunnet.storage.prun import prefix_bytes
@@ -64,7 +63,7 @@ def unpack(
     folder = subnetwork.save(out)
     read_bytes = format_quantity(prefix_bytes(source, subnetwork.capacity), "B")
     what = f"family {subnetwork.family_id} at {format_capacity(subnetwork.capacity)}"
-    Console().print(f"{what}: {read_bytes} read, written to {folder}", highlight=False, soft_wrap=True)
+    say(f"{what}: {read_bytes} read, written to {folder}")
 
 
 def _show(contents: "Contents", name: str) -> None:
@@ -72,6 +71,7 @@ def _show(contents: "Contents", name: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
 
@@ -91,9 +91,8 @@ def _show(contents: "Contents", name: str) -> None:
             f"{band.bound_per_connection:.4f}",
             style=None if band.held else "dim",
         )
-    console = Console()
-    console.print(table)
+    Console().print(table)
     held = sum(band.held for band in contents.bands)
     if held < len(contents.bands):
         largest = format_capacity(contents.bands[held - 1].capacity)
-        console.print(f"This file is a prefix: it holds capacities up to {largest}.", highlight=False, soft_wrap=True)
+        say(f"This file is a prefix: it holds capacities up to {largest}.")

@@ -32,9 +32,8 @@ def prune(
 
     Examples:  prunnet prune family/ --max-bytes 3MB --data photos/   ·   prunnet prune family/ --capacity .2 -o small/
     """
-    from rich.console import Console
-
     import prunnet
+    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.data import training_images
     from prunnet.network.capacity import format_capacity
@@ -57,5 +56,4 @@ def prune(
     zeros = " with the zeros" if min(values) < 0.99 else ""
     size = format_quantity(sum(file.stat().st_size for file in folder.iterdir()), "B")
     what = f"subnetwork of family {subnetwork.family_id} at {format_capacity(subnetwork.capacity)}"
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{folder}: {what}, {kept:,} backbone parameters kept, {size}{zeros}", markup=False)
+    say(f"{folder}: {what}, {kept:,} backbone parameters kept, {size}{zeros}")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from prunnet.cli.arguments import parse_capacities
+from prunnet.cli.arguments import parse_capacities, say
 
 STOP_WITHIN = 1.8  # seconds from Ctrl-C to the end, whatever a step takes
 
@@ -76,9 +76,8 @@ def train(
     if os.environ.get("RANK", "0") == "0":
         from rich.console import Console
 
-        console = Console()
-        console.print(run.matrix)
-        console.print(f"{run.folder}: model/ is the family, evaluation/ the matrix, plots/ the curves", highlight=False)
+        Console().print(run.matrix)
+        say(f"{run.folder}: model/ is the family, evaluation/ the matrix, plots/ the curves")
 
 
 def _launch(devices: int) -> None:
@@ -113,16 +112,14 @@ def _show_settings() -> None:
 
 
 def _show_plan(config: Any) -> None:
-    from rich.console import Console
 
     from prunnet.costs.quantities import format_quantity
     from prunnet.runs.config import to_yaml
     from prunnet.training.plan import plan
 
-    console = Console(highlight=False)
-    console.print(to_yaml(config).rstrip(), markup=False)
+    say(to_yaml(config).rstrip())
     planned = plan(config, config.load_data())
-    console.print(
+    say(
         f"\n{planned.images:,} images of {planned.classes:,} classes, "
         f"{planned.steps:,} steps of {planned.passes} passes\n"
         f"{planned.parameters:,} parameters, {planned.connections:,} scores\n"

@@ -8,6 +8,7 @@ data = prunnet.load_data("market1501", root="Market-1501")   # a benchmark as pu
 loader = make_loader(data.train, train_transform(net.preprocessing), sampler=ShuffledSampler(len(data.train), 64))
 """
 
+from prunnet.data.answers import answers_of
 from prunnet.data.checking import Finding, Report, check
 from prunnet.data.images import UNLABELLED, ImageSet
 from prunnet.data.loading import (
@@ -15,6 +16,7 @@ from prunnet.data.loading import (
     ImageDataset,
     Loader,
     OnError,
+    check_augmentation,
     collate,
     make_loader,
     shuffled_loader,
@@ -40,7 +42,9 @@ __all__ = [
     "Report",
     "RetrievalData",
     "ShuffledSampler",
+    "answers_of",
     "check",
+    "check_augmentation",
     "collate",
     "load_data",
     "make_loader",

@@ -1,7 +1,8 @@
 """From an `ImageSet` to batches of tensors: augmented for training, or as `Preprocessing.transform` has it."""
 
+import inspect
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
@@ -175,6 +176,13 @@ def shuffled_loader(
     """
     sampler = ShuffledSampler(len(image_set), batch_size, drop_last=False)
     return make_loader(image_set, preprocessing.transform(), sampler=sampler, workers=workers, on_error=on_error)
+
+
+def check_augmentation(options: Iterable[str]) -> None:
+    """Refuse what `train_transform` does not know."""
+    known = list(inspect.signature(train_transform).parameters)[1:]
+    if unknown := [option for option in options if option not in known]:
+        raise DataError(f"augmentation has no option {unknown[0]!r}; its options are {', '.join(known)}")
 
 
 def train_transform(

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from prunnet._devices import device_named
 from prunnet._progress import track
 from prunnet.data import ImageSet, OnError, RetrievalData, shuffled_loader
 from prunnet.errors import EvaluationError, FamilyError
@@ -68,14 +69,17 @@ def evaluate(
     wanted = family.usual_capacities if capacities is None else check_capacities(capacities)
     members = [(family, capacity) for capacity in wanted]
     if old is not None:
+        if old.family_id == family.family_id:
+            raise EvaluationError(f"old is the same family, {family.family_id}: an upgrade is from another one")
         members += [(old, capacity) for capacity in check_capacities(old_capacities)]
     if not members:
         raise EvaluationError("at least one capacity is needed, such as capacities=(1, 0.2)")
+    where = device_named(device) if isinstance(device, str) else device
     one_set = data.query is data.gallery
     parts = {"gallery": data.gallery} if one_set else {"query": data.query, "gallery": data.gallery}
 
     def embed(subnetwork: Subnetwork) -> dict[str, Embedded]:
-        subnetwork = subnetwork if device is None else subnetwork.to(device)
+        subnetwork = subnetwork if where is None else subnetwork.to(where)
         if not subnetwork.adapted and data.train is not None and adapt_batches != 0:
             loader = shuffled_loader(data.train, subnetwork.preprocessing, batch_size, workers, on_error)
             subnetwork.adapt(loader, adapt_batches=adapt_batches)

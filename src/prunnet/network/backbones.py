@@ -28,7 +28,11 @@ def create_backbone(name: str, *, pretrained: bool = False, **options: Any) -> n
     if not timm.is_model(name):
         near = get_close_matches(name, timm.list_models(), n=3)
         raise ModuleError(f"timm has no model {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
-    module: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0, **options)
+    try:
+        module: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0, **options)
+    except (TypeError, ValueError, KeyError, AssertionError, AttributeError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ModuleError(f"timm cannot make {name} with the options {options}: {reason}") from error
     return with_recipe(module, {"name": name, "options": {k: v for k, v in options.items() if k not in _ABOUT_WEIGHTS}})
 
 

@@ -110,7 +110,7 @@ class TrainConfig(BaseModel):
     compile: bool = Field(False, description="torch.compile the passes")
 
     # run
-    seed: int = 0
+    seed: int = Field(0, ge=0, lt=2**32)
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1 …")
     evaluate_every: int = Field(0, ge=0, description="epochs between evaluations; 0: only at the end")
     evaluate_capacities: tuple[float, ...] = Field((), description="default: 1 and those trained")
@@ -136,6 +136,10 @@ class TrainConfig(BaseModel):
     def _whole_batches(self) -> "TrainConfig":
         if self.batch_size % self.accumulate:
             raise ValueError(f"batch_size {self.batch_size} must be a multiple of accumulate {self.accumulate}")
+        if self.batch_size // self.accumulate < 2:
+            raise ValueError(
+                f"accumulate {self.accumulate} leaves micro-batches of one image, which batch norm cannot take"
+            )
         if self.classes_per_batch and self.classes_per_batch * self.images_per_class != self.batch_size:
             raise ValueError(
                 f"batch_size {self.batch_size} must be classes_per_batch × images_per_class "
@@ -219,14 +223,25 @@ def _check_key(key: str) -> None:
         )
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """Refuses aliases: nine lines of them can ask for more memory than there is."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("settings have no use for aliases")
+        return super().compose_node(parent, index)
+
+
 def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The settings in a YAML file."""
     file = Path(path)
     try:
-        content = yaml.safe_load(file.read_text())
+        content = yaml.load(file.read_text(encoding="utf-8"), _PlainLoader)
     except FileNotFoundError:
         raise ConfigError(f"{file} does not exist") from None
-    except yaml.YAMLError as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read as text ({error})") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{file} is no valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ConfigError(f"{file} must hold settings, one `key: value` a line")

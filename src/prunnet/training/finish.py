@@ -12,8 +12,8 @@ from prunnet.evaluation import CompatibilityMatrix, evaluate
 from prunnet.methods import Method
 from prunnet.network import PrunableNetwork
 from prunnet.runs import Run, TrainConfig
-from prunnet.runs.plots import plot_records
 from prunnet.runs.records import Records
+from prunnet.runs.training_plots import plot_records
 from prunnet.training.ranks import Ranks
 
 

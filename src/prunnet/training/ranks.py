@@ -8,7 +8,7 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor
 
-from prunnet.errors import PrunNetError
+from prunnet._devices import device_named
 
 
 class Ranks:
@@ -20,7 +20,7 @@ class Ranks:
     def __init__(self, device: str = "auto") -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
-        self.device = _choose(device, int(os.environ.get("LOCAL_RANK", "0")))
+        self.device = device_named(device, int(os.environ.get("LOCAL_RANK", "0")))
 
     @property
     def is_main(self) -> bool:
@@ -76,15 +76,3 @@ class Ranks:
         """Wait for all."""
         if self.size > 1:
             distributed.barrier()
-
-
-def _choose(device: str, local_rank: int) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
-    try:
-        named = torch.device(device)
-    except RuntimeError:
-        raise PrunNetError(f"there is no device {device!r}; use auto, cpu, cuda or cuda:0") from None
-    if named.type == "cuda" and not torch.cuda.is_available():
-        raise PrunNetError("no CUDA device is available; use --set device=cpu")
-    return torch.device("cuda", local_rank) if device == "cuda" else named

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from prunnet.data import RetrievalData
+from prunnet.data import RetrievalData, answers_of, check_augmentation
 from prunnet.errors import ConfigError, TrainingError
 from prunnet.network import PrunableNetwork
 from prunnet.network.backbones import recipe_of
@@ -81,6 +81,9 @@ def _train(
 ) -> Run:
     if data.train is None:
         raise TrainingError(f"{data.name} has no training images")
+    check_augmentation(config.augmentation)
+    if not answers_of(data).counts().any():
+        raise TrainingError(f"{data.name}: nothing in the gallery answers any query; run prunnet data check")
     old = None if config.old is None else Run(config.old)
     method = build_method(config, network, data.train, old).to(ranks.device)
     if config.batchnorm == "synced":

@@ -2,9 +2,10 @@
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from typing import Any, BinaryIO, Protocol
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -13,7 +14,8 @@ from prunnet.errors import FamilyError
 
 Source = str | os.PathLike[str] | BinaryIO
 
-_TIMEOUT = 30  # seconds without a byte
+TIMEOUT = 30.0  # seconds without a byte
+LEAST_RATE = 1000.0  # bytes a second, on average; a server that drips is left
 
 
 class Ranges(Protocol):
@@ -76,15 +78,15 @@ class _WebRanges:
     def read(self, start: int, size: int) -> bytes:
         headers = {"Range": f"bytes={start}-{start + size - 1}", "Accept-Encoding": "identity"}
         try:
-            with urlopen(Request(self.name, headers=headers), timeout=_TIMEOUT) as response:
-                found = re.fullmatch(rf"bytes {start}-\d+/(\d+)", response.headers.get("Content-Range", ""))
-                if response.status != 206 or not found:
+            with urlopen(Request(self.name, headers=headers), timeout=TIMEOUT) as response:
+                span = re.fullmatch(rf"bytes {start}-\d+/(\d+)", response.headers.get("Content-Range", ""))
+                if response.status != 206 or not span:
                     raise FamilyError(
                         f"{self.name}: the server does not answer range requests; download the file and open that"
                     )
-                self.length = int(found[1])
-                body: bytes = response.read(size)
-        except (OSError, HTTPException) as error:
+                self.length = int(span[1])
+                body = _body(response, size)
+        except (OSError, HTTPException, ValueError) as error:  # a ValueError is about the address
             reason = str(error)
             if isinstance(error, HTTPError):
                 error.close()
@@ -93,3 +95,15 @@ class _WebRanges:
         if len(body) != size:
             raise FamilyError(f"{self.name} is cut off: only {len(body)} of {size} bytes arrived; try again")
         return body
+
+
+def _body(response: HTTPResponse, size: int) -> bytes:
+    """Up to `size` bytes, as they arrive."""
+    pieces, missing = [], size
+    deadline = time.monotonic() + TIMEOUT + size / LEAST_RATE
+    while missing and (piece := response.read1(missing)):
+        pieces.append(piece)
+        missing -= len(piece)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"it is too slow: {size - missing} of {size} bytes arrived")
+    return b"".join(pieces)

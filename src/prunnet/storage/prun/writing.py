@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from prunnet._files import write_atomically
+from prunnet._progress import track
 from prunnet.errors import CapacityError, FamilyError, KindError
 from prunnet.network import Connections, Family, PrunableNetwork
 from prunnet.network.backbones import recipe_of
@@ -90,7 +91,8 @@ def pack(
         batches = list(islice(loader, adapt_batches))
         statistics = corrected_statistics(net, _rounded(tensors, stepped), capacities, batches)
     sections = [first.finish()]
-    for known, members in zip(statistics, _joining(net, capacities), strict=True):
+    bands = zip(statistics, _joining(net, capacities), strict=True)
+    for known, members in track(bands, "packing bands", len(capacities)):
         band = SectionWriter()
         running = _arrays({name: known[name] for name in tensors.statistics})
         fine = {fine_of(name): mean - rounded(mean, name) for name, mean in running.items() if is_mean(name)}

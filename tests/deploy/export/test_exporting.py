@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import prunnet
 from prunnet.deploy.export import onnx_format, pt2_format
 from prunnet.deploy.export.exported import ExportedNetwork, load_exported, open_files
-from prunnet.deploy.export.writing import export
+from prunnet.deploy.export.exporting import export
 from prunnet.errors import ExportError, ImageError, MissingExtraError
 from prunnet.structured.removal import structured_subnetwork
 
