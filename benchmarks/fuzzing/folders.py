@@ -42,8 +42,9 @@ class Folders:
         files = sorted(file for file in folder.rglob("*") if file.is_file())
         before = {file: file.read_bytes() for file in files}
         try:
-            if rng.random() < 0.85:
-                self._damage(rng.choice(files), files, rng)
+            if rng.random() < 0.9:
+                read = [file for file in files if file.suffix != ".md"]
+                self._damage(rng.choice(files if rng.random() < 0.02 else read), files, rng)
                 return check_same(prunnet.load(folder), self._expected[index], 0.5)
             config = rng.choice([file for file in files if file.name == "config.json"])
             claims = self._forge(config, rng)

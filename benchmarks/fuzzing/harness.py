@@ -4,6 +4,7 @@ Nothing is executed, nothing hangs, nothing takes memory that the file does not 
 in one line, and what is accepted is what was written.
 """
 
+import re
 import resource
 import signal
 import time
@@ -43,7 +44,7 @@ def fuzz(
 ) -> int:
     """How many mutants broke a promise. A mutant depends on `seed` and its number, so that `only` makes it again."""
     outcomes: Counter[str] = Counter()
-    findings: list[str] = []
+    findings: Counter[str] = Counter()  # those alike are shown once
     began, grown = time.monotonic(), _megabytes()
     least = grown
     for number in _numbers(count, seconds, only):
@@ -59,15 +60,17 @@ def fuzz(
         kind = outcome.partition(":")[0]
         outcomes[kind] += 1
         if kind == "finding":
-            findings.append(f"{subject.name} {number}: {outcome.removeprefix('finding: ')}")
-            if len(findings) <= 20:
-                print(findings[-1], flush=True)
+            said = outcome.removeprefix("finding: ")
+            alike = re.sub(r"'.*'|\".*\"|\d+", "…", said.partition(" at ")[0]) + said.partition(" at ")[2]
+            if not findings[alike]:
+                print(f"{subject.name} {number}: {said}", flush=True)
+            findings[alike] += 1
     taken = time.monotonic() - began
     total = sum(outcomes.values())
     parts = ", ".join(f"{kind} {number}" for kind, number in sorted(outcomes.items()))
     print(f"{subject.name}: {total} mutants of seed {seed} in {taken:.0f} s: {parts}; grew by {grown - least:.0f} MB")
-    print(f"{subject.name}_findings: {len(findings)}", flush=True)
-    return len(findings)
+    print(f"{subject.name}_findings: {findings.total()}", flush=True)
+    return findings.total()
 
 
 def _numbers(count: int | None, seconds: float | None, only: int | None) -> Iterator[int]:
