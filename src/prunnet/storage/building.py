@@ -4,11 +4,12 @@ A few words can describe a network that no memory holds, so nothing is allocated
 stored, before names and shapes agree.
 """
 
+import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -23,13 +24,19 @@ from prunnet.storage.documents import NarrowRecipe, Recipe
 
 M = TypeVar("M", bound=nn.Module)
 
-_SPARE = 64  # parameters that timm makes and replaces, as those of a classifier
+_SPARE = 64  # parameters that timm makes and replaces, as those of a classifier,
+_SPARE_VALUES = 2**24  # and their values
 _UNSAVED = 2**28  # bytes of buffers that no file holds, such as attention masks
 
 
-def planned(build: Callable[[], M], tensors: int) -> M:
-    """What `build` makes, without memory behind it or random numbers drawn; more than `tensors` fit is refused."""
-    with torch.random.fork_rng(devices=[]), torch.device("meta"), _at_most(4 * tensors + _SPARE):
+def planned(build: Callable[[], M], shapes: Collection[Sequence[int]], *, share: float = 1.0) -> M:
+    """What `build` makes, without memory behind it or random numbers drawn.
+
+    What is on its way far larger than the stored `shapes`, which are a `share` of it, is refused.
+    """
+    values = round(sum(map(math.prod, shapes)) / share)
+    limits = _at_most(4 * len(shapes) + _SPARE, 4 * values + _SPARE_VALUES)
+    with torch.random.fork_rng(devices=[]), torch.device("meta"), limits:
         plan = build()
     saved = plan.state_dict().keys()
     unsaved = sum(buffer.nbytes for name, buffer in plan.named_buffers() if name not in saved)
@@ -81,16 +88,19 @@ def described_in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _at_most(parameters: int) -> Iterator[None]:
-    """Stop whoever makes more parameters in this thread."""
-    thread, left = threading.get_ident(), parameters
+def _at_most(parameters: int, values: int) -> Iterator[None]:
+    """Stop whoever makes more in this thread."""
+    thread = threading.get_ident()
 
-    def count(*_: Any) -> None:
-        nonlocal left
+    def count(_: nn.Module, __: str, parameter: nn.Parameter) -> None:
+        nonlocal parameters, values
         if threading.get_ident() == thread:
-            left -= 1
-            if left < 0:
+            parameters -= 1
+            values -= parameter.numel()
+            if parameters < 0:
                 raise FamilyError("it describes far more layers than there are tensors")
+            if values < 0:
+                raise FamilyError("it describes a far larger network than there are values")
 
     handle = register_module_parameter_registration_hook(count)
     try:

@@ -75,7 +75,9 @@ class PreprocessingDocument(Checked):
 
     @model_validator(mode="after")
     def _one_value_per_channel(self) -> "PreprocessingDocument":
-        self.preprocessing()
+        for values in (self.mean, self.std):
+            if len(values) != self.input_size[0]:
+                raise ValueError(f"{len(values)} values for {self.input_size[0]} channels")
         return self
 
     def preprocessing(self) -> Preprocessing:

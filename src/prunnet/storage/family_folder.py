@@ -61,13 +61,20 @@ def load_family(path: str | os.PathLike[str], backbone: nn.Module | None = None)
         _make_room(net, document.adapted)
         return net
 
-    if backbone is None:
+    selection: Selection = {"connections": Connections, "filters": Filters}[document.selection]()
+    if backbone is not None:
         with described_in(folder):
-            plan = planned(lambda: build(Connections()), len(tensors))
+            check_features_of(backbone, preprocessing, features)
+            net = build(selection)
+    else:
+        with described_in(folder):
+            plan = planned(lambda: build(Connections()), [tensor.shape for tensor in tensors.values()])
         check_fit(_tensors(plan), tensors, folder)
-    with described_in(folder):
-        check_features_of(plan.backbone if backbone is None else backbone, preprocessing, features)
-        net = build({"connections": Connections, "filters": Filters}[document.selection]())
+        with described_in(folder):
+            check_features_of(plan.backbone, preprocessing, features)
+            selection.attach(plan)  # it follows an image of the size that the document says, here without memory
+            net = build(Connections())
+        net.selection = selection
     net.family_id, net.capacities = document.family_id, document.capacities
     fill(_tensors(net), tensors, folder)
     return net.eval()

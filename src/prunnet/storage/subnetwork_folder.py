@@ -15,6 +15,8 @@ from prunnet.storage.folders import check_replaceable, read_config, read_folder,
 from prunnet.storage.tensors import check_fit, fill, saved_tensors
 from prunnet.structured.shapes import resize, shape_spec
 
+_LEAST_SHARE = 1 / 128  # of the network that a subnetwork is cut from, for which there is memory until it is cut
+
 
 def save_subnetwork(subnetwork: Subnetwork, path: str | os.PathLike[str]) -> Path:
     """Write the folder `path`; a subnetwork already there is replaced, or left as it is if anything fails."""
@@ -61,7 +63,8 @@ def load_subnetwork(path: str | os.PathLike[str], backbone: nn.Module | None = N
         )
 
     with described_in(folder):
-        plan = planned(build, len(stored))
+        share = max(document.capacity, _LEAST_SHARE)
+        plan = planned(build, [tensor.shape for tensor in stored.values()], share=share)
     check_fit(saved_tensors(plan), stored, folder)
     with described_in(folder):
         check_features_of(plan.backbone, preprocessing, document.features)

@@ -17,7 +17,8 @@ from prunnet.storage.tensors import saved_tensors
 def planned(header: Header, capacity: float, backbone: nn.Module | None) -> Subnetwork:
     """The subnetwork without memory behind its tensors, if the header describes one; `backbone` is taken as it is."""
     claimed = (header.layers, header.statistics, header.rest)
-    subnetwork = building.planned(lambda: _build(header, capacity, backbone), sum(map(len, claimed)))
+    stored = [shape for shapes in claimed for shape in shapes.values()]
+    subnetwork = building.planned(lambda: _build(header, capacity, backbone), stored)
     for shapes, expected in zip(claimed, map(shapes_of, tensors_of(subnetwork, header.layers)), strict=True):
         for name in {**shapes, **expected}:
             if shapes.get(name) != expected.get(name):

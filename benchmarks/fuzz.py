@@ -1,0 +1,59 @@
+"""Fuzzers of every stored format.
+
+python benchmarks/fuzz.py prun --count 1000000 --seed 1     # one format: so many mutants
+python benchmarks/fuzz.py all --seconds 60                  # each for so long, in a process of its own
+python benchmarks/fuzz.py prun --seed 1 --only 4711         # one mutant again
+python benchmarks/fuzz.py kills                             # every command killed at each of its file operations
+
+Mutants are made in memory, or on a file system in memory, from files of tiny networks. The last line of each is
+`NAME_findings: 0`, or the process fails.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+FORMATS = {"prun": "Prun", "folders": "Folders", "exports": "Exports", "images": "Images", "documents": "Documents"}
+ROOT = Path(__file__).parent.parent
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("format", nargs="?", choices=[*FORMATS, "kills", "all"], default="all")
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int)
+    told = parser.parse_args()
+    seconds = 20.0 if told.count is None and told.seconds is None else told.seconds
+    if told.format == "all":
+        limits = [f"--{name}={value}" for name, value in (("count", told.count), ("seconds", seconds)) if value]
+        command = [sys.executable, __file__]
+        codes = [subprocess.run([*command, name, *limits, f"--seed={told.seed}"]).returncode for name in FORMATS]
+        return max(codes)
+    if told.format == "kills":
+        sys.path.insert(0, str(ROOT))
+        return int(import_module("tests.reliability.commands").kill_everywhere())
+    return _fuzz(told.format, told.seed, told.count, seconds, told.only)
+
+
+def _fuzz(name: str, seed: int, count: int | None, seconds: float | None, only: int | None) -> int:
+    import torch
+
+    from fuzzing.harness import fuzz
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        canary = Path(folder) / "canary"
+        subject = getattr(import_module(f"fuzzing.{name}"), FORMATS[name])(canary)
+        return min(1, fuzz(subject, canary, seed=seed, count=count, seconds=seconds, only=only))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
