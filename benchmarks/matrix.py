@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from prunnet._timing import medians
-from prunnet.data.answers import LabelAnswers
+from prunnet.data.retrieval import LabelAnswers
 from prunnet.evaluation.metrics import Metric, score_arranged
 from prunnet.evaluation.relevance import LabelRelevance
 

@@ -4,7 +4,7 @@ Each holds runs (prunnet, joint, filters, independent, and bct, which extends jo
 without filters, and `.prun` files in both precisions. tests/golden/make.py makes such a folder with this version.
 """
 
-import os
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,13 +74,9 @@ def test_members_know_what_they_extend(version: str) -> None:
 
 
 def test_there_is_a_folder_of_the_present_versions() -> None:
-    from prunnet.storage import family_folder, members_folder, subnetwork_folder
+    from prunnet.storage.documents import FamilyDocument, MembersDocument, SubnetworkDocument
 
-    newest = GOLDEN / VERSIONS[-1]
-    for module, folder in (
-        (family_folder, "run/model"),
-        (members_folder, "joint/model"),
-        (subnetwork_folder, "narrow"),
-    ):
-        stored = (newest / folder / "config.json").read_text()
-        assert f'"version": {module.VERSION}' in stored, f"{os.fspath(newest)} is older than {module.FORMAT}"
+    folders = {"run/model": FamilyDocument, "joint/model": MembersDocument, "narrow": SubnetworkDocument}
+    for folder, document in folders.items():
+        version = json.loads((GOLDEN / VERSIONS[-1] / folder / "config.json").read_text())["version"]
+        assert version == document.model_fields["version"].default, f"{folder} is of an older version"

@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     done = prunnet("demo", "--out", inside)
     assert last_line(done).endswith("cannot be written (Not a directory); choose another folder with --out")
     assert len(done.stderr.splitlines()) == 1
-    assert last_line(prunnet(*TINY_RUN, "--out", inside)) == f"prunnet: {inside}: Not a directory"
+    assert last_line(prunnet(*TINY_RUN, "--out", inside)) == f"prunnet: {tmp_path / 'file'}: Not a directory"
 
 
 def interruptible(command: list[str], **options: Any) -> "subprocess.Popen[Any]":

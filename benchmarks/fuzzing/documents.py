@@ -18,12 +18,15 @@ from fuzzing.harness import WrongError
 from fuzzing.mutations import as_json, damaged, forged, pickled
 from fuzzing.networks import network
 from prunnet._checked import SEAL, seal
+from prunnet.data import ImageSet
 from prunnet.evaluation import CompatibilityMatrix
 from prunnet.evaluation.matrix import Model
-from prunnet.runs.classifier import load_classifier, save_classifier
+from prunnet.runs import Run
 from prunnet.runs.config import resolve, stored_settings, to_yaml
 from prunnet.runs.records import read_records
 from prunnet.training.checkpoint import load_checkpoint, save_checkpoint
+
+NAMED = ImageSet.from_arrays(np.zeros((3, 8, 8), np.uint8), [0, 1, 2], ["a", "b", "c"])
 
 
 class Documents:
@@ -45,12 +48,13 @@ class Documents:
         (root / "config.yaml").write_text(to_yaml(resolve({"data": "glyphs"})))
         rows = [{"step": step, "epoch": 0, "loss": {"1": 0.5}} for step in range(9)]
         (root / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        save_classifier(torch.nn.Linear(8, 3), ["a", "b", "c"], root / "classifier.safetensors")
+        run = Run(root)
+        run.save_classifier(torch.nn.Linear(8, 3), ["a", "b", "c"])
         self._readers: dict[Path, Callable[[Path], Any]] = {
             root / "matrix.json": lambda file: CompatibilityMatrix.from_json(file).values.tolist(),
             self._checkpoint / "state.json": lambda file: self._resume(file.parent),
             self._checkpoint / "state.safetensors": lambda file: self._resume(file.parent),
-            root / "classifier.safetensors": lambda file: load_classifier(file)[0].weight.tolist(),
+            root / "classifier.safetensors": lambda _: run.classifier_for(NAMED)[0].weight.tolist(),
             root / "config.yaml": lambda file: resolve(stored_settings(file)),
             root / "metrics.jsonl": read_records,
         }

@@ -206,6 +206,8 @@ def _link(source: Path, target: Path) -> None:
 
 def _make_folder(folder: Path) -> None:
     """`folder` with its parents, each known to its own on the disk."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(exist_ok=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.evaluation.slow import slow_metric
 
 from prunnet.data import UNLABELLED, ImageSet, Protocol, RetrievalData, check
-from prunnet.data.answers import LabelAnswers, ListedAnswers, answers_of
+from prunnet.data.retrieval import LabelAnswers, ListedAnswers, answers_of
 from prunnet.errors import DataError
 from prunnet.evaluation import relevance_of, score
 from prunnet.network import Embeddings

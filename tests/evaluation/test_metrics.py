@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.evaluation.slow import METRICS, rankings, slow_metric
 
 from prunnet._torchvision import require_torchvision
-from prunnet.data.answers import LabelAnswers, ListedAnswers
+from prunnet.data.retrieval import LabelAnswers, ListedAnswers
 from prunnet.errors import DataError, EvaluationError
 from prunnet.evaluation import LabelRelevance, Metric, TruthRelevance, score
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from prunnet.data.answers import ListedAnswers
+from prunnet.data.retrieval import ListedAnswers
 from prunnet.errors import EvaluationError
 from prunnet.evaluation import TruthRelevance, revisited_map, score
 

@@ -155,11 +155,12 @@ def test_damaged_members_give_one_clear_line(tmp_path) -> None:
     wide = dense("resnet18")
     folder = save_members(Members([wide]), tmp_path / "members")
     other = save_members(Members([dense("resnet18")]), tmp_path / "other")
-    (folder / "1" / "config.json").write_text((other / "1" / "config.json").read_text())
+    for file in ("config.json", "model.safetensors"):
+        (folder / "1" / file).write_bytes((other / "1" / file).read_bytes())
     with pytest.raises(FamilyError, match="mixes families"):
         load_family(folder)
     (folder / "config.json").write_text('{"format": "prunnet-members", "version": 1}')
-    with pytest.raises(FamilyError, match="names no capacities"):
+    with pytest.raises(FamilyError, match=r"config\.json is damaged: family_id: Field required"):
         load_family(folder)
     with pytest.raises(FamilyError, match=r"does not exist"):
         load_family(tmp_path / "nowhere")

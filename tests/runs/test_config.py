@@ -2,7 +2,6 @@ from dataclasses import fields
 from inspect import signature
 
 import pytest
-from prunnet.training.schedule import lr_factor
 
 from prunnet.errors import ConfigError
 from prunnet.methods import SSPL, AnyCapacities, PrunNetOptions, SwitchNet
@@ -73,13 +72,13 @@ def test_presets_are_the_papers_settings() -> None:
 
 def test_schedules_by_hand() -> None:
     multistep = resolve({"schedule": "multistep", "milestones": [2, 4], "epochs": 6})
-    assert [lr_factor(multistep, e) for e in (0, 1.9, 2, 4.5)] == pytest.approx([1, 1, 0.1, 0.01])
+    assert [multistep.lr_factor(e) for e in (0, 1.9, 2, 4.5)] == pytest.approx([1, 1, 0.1, 0.01])
     cosine = resolve({"schedule": "cosine", "epochs": 10})
-    assert [lr_factor(cosine, e) for e in (0, 5, 10)] == pytest.approx([1, 0.5, 0])
+    assert [cosine.lr_factor(e) for e in (0, 5, 10)] == pytest.approx([1, 0.5, 0])
     late = resolve({"schedule": "cosine", "epochs": 60, "cosine_from": 30})
-    assert [lr_factor(late, e) for e in (0, 30, 45, 60)] == pytest.approx([1, 1, 0.5, 0])
+    assert [late.lr_factor(e) for e in (0, 30, 45, 60)] == pytest.approx([1, 1, 0.5, 0])
     warm = resolve({"schedule": "constant", "epochs": 10, "warmup_epochs": 2})
-    assert [lr_factor(warm, e) for e in (1, 2, 9)] == pytest.approx([0.5, 1, 1])
+    assert [warm.lr_factor(e) for e in (1, 2, 9)] == pytest.approx([0.5, 1, 1])
 
 
 def test_every_setting_that_needs_it_is_explained() -> None:

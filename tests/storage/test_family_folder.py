@@ -241,8 +241,7 @@ def test_a_failed_save_leaves_the_old_folder_intact(tiny, tmp_path, monkeypatch)
 
     with torch.no_grad():
         tiny.head.linear.bias.add_(1)
-    # the last file fails, after the weights were written
-    monkeypatch.setattr("prunnet.storage.family_folder.write_card", full_disk)
+    monkeypatch.setattr("prunnet.storage.folders.save_tensors", full_disk)
     with pytest.raises(FamilyError, match=r"No space left on device.*unchanged"):
         prunnet.save(tiny, folder)
     assert files_of(folder) == before and [entry.name for entry in tmp_path.iterdir()] == ["family"]

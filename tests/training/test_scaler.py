@@ -15,7 +15,7 @@ from prunnet.runs import Run, resolve
 from prunnet.training import Trainer, train
 from prunnet.training.build import build_method, build_network, prepare_batchnorm
 from prunnet.training.ranks import Ranks
-from prunnet.training.scaler import LossScaler
+from prunnet.training.trainer import LossScaler
 
 
 def test_an_overflow_halves_the_factor_down_to_one() -> None:

@@ -8,7 +8,6 @@ data = prunnet.load_data("market1501", root="Market-1501")   # a benchmark as pu
 loader = make_loader(data.train, train_transform(net.preprocessing), sampler=ShuffledSampler(len(data.train), 64))
 """
 
-from prunnet.data.answers import answers_of
 from prunnet.data.checking import Finding, Report, check
 from prunnet.data.images import UNLABELLED, ImageSet
 from prunnet.data.loading import (
@@ -24,7 +23,7 @@ from prunnet.data.loading import (
     training_images,
 )
 from prunnet.data.registry import DATASETS, load_data
-from prunnet.data.retrieval import Protocol, RetrievalData
+from prunnet.data.retrieval import Protocol, RetrievalData, answers_of
 from prunnet.data.samplers import ClassBalancedSampler, EpochSampler, ShuffledSampler
 
 __all__ = [

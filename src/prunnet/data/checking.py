@@ -12,10 +12,9 @@ from typing import Literal
 import numpy as np
 
 from prunnet._progress import track
-from prunnet.data.answers import answers_of
 from prunnet.data.images import ImageSet
 from prunnet.data.registry import load_data
-from prunnet.data.retrieval import RetrievalData
+from prunnet.data.retrieval import RetrievalData, answers_of
 from prunnet.errors import UnreadableImageError
 
 

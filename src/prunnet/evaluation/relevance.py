@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from prunnet.data import UNLABELLED, RetrievalData
-from prunnet.data.answers import LabelAnswers, ListedAnswers, answers_of
+from prunnet.data.retrieval import LabelAnswers, ListedAnswers, answers_of
 from prunnet.evaluation.counting import COLUMNS, Floats32, Ints, add_reaching
 
 Floats = npt.NDArray[np.float64]

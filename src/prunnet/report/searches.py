@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from prunnet.data import UNLABELLED, ImageSet, RetrievalData
-from prunnet.data.answers import Answers, answers_of
+from prunnet.data.retrieval import Answers, answers_of
 from prunnet.network import Embeddings
 
 SHOWN = 8  # queries

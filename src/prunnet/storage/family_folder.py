@@ -14,8 +14,15 @@ from prunnet.network.backbones import prunable_parameters, recipe_of
 from prunnet.network.subnetwork import EmbeddingHead
 from prunnet.storage.building import check_features_of, described_in, planned, rebuilt
 from prunnet.storage.documents import FamilyDocument, described
-from prunnet.storage.folders import check_replaceable, read_config, read_folder, write_folder
-from prunnet.storage.tensors import check_fit, fill, saved_tensors
+from prunnet.storage.folders import (
+    check_fit,
+    check_replaceable,
+    fill,
+    read_config,
+    read_folder,
+    saved_tensors,
+    write_folder,
+)
 from prunnet.structured import Filters
 
 

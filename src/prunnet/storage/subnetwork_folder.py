@@ -11,8 +11,15 @@ from prunnet.network.backbones import recipe_of
 from prunnet.network.subnetwork import EmbeddingHead, Subnetwork
 from prunnet.storage.building import check_features_of, described_in, planned, rebuilt
 from prunnet.storage.documents import SubnetworkDocument, described
-from prunnet.storage.folders import check_replaceable, read_config, read_folder, write_folder
-from prunnet.storage.tensors import check_fit, fill, saved_tensors
+from prunnet.storage.folders import (
+    check_fit,
+    check_replaceable,
+    fill,
+    read_config,
+    read_folder,
+    saved_tensors,
+    write_folder,
+)
 from prunnet.structured.shapes import resize, shape_spec
 
 _LEAST_SHARE = 1 / 128  # of the network that a subnetwork is cut from, for which there is memory until it is cut

@@ -27,7 +27,36 @@ from prunnet.runs.records import Records
 from prunnet.training.build import build_optimiser, build_sampler, prepare_batchnorm
 from prunnet.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from prunnet.training.ranks import Ranks
-from prunnet.training.scaler import LossScaler
+
+
+class LossScaler:
+    """Loss scaling for fp16: gradients too small for half precision are computed on a larger loss.
+
+    Halves the factor when a gradient overflows, doubles it after `patience` steps without. torch's own GradScaler
+    inspects `.grad`, which here exists only after passes were clipped and integrated, so a step divides its scale out.
+    """
+
+    def __init__(self, enabled: bool, factor: float = 2.0**14, patience: int = 2000) -> None:
+        self.enabled = enabled
+        self.factor = factor if enabled else 1.0
+        self.patience = patience
+        self.good_steps = 0
+
+    @property
+    def helps(self) -> bool:
+        """Whether a smaller factor could keep a gradient from overflowing."""
+        return self.factor > 1.0
+
+    def overflowed(self) -> None:
+        """Note a step that has to be left out."""
+        self.factor, self.good_steps = max(1.0, self.factor / 2), 0
+
+    def succeeded(self) -> None:
+        """Note a step whose gradients were finite."""
+        if self.enabled:
+            self.good_steps += 1
+            if self.good_steps % self.patience == 0:
+                self.factor *= 2
 
 
 class Trainer:

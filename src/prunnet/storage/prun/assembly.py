@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from prunnet.errors import FamilyError
 from prunnet.network.subnetwork import EmbeddingHead, Subnetwork
 from prunnet.storage import building
+from prunnet.storage.folders import saved_tensors
 from prunnet.storage.prun.header import Header
 from prunnet.storage.prun.numbers import Floats
 from prunnet.storage.prun.tensors import shapes_of, tensors_of
-from prunnet.storage.tensors import saved_tensors
 
 
 def planned(header: Header, capacity: float, backbone: nn.Module | None) -> Subnetwork:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from prunnet.network import batchnorm
 from prunnet.network.prunable import PrunableNetwork
+from prunnet.storage.folders import saved_tensors
 from prunnet.storage.prun.header import is_mean
-from prunnet.storage.tensors import saved_tensors
 
 
 def corrected_statistics(

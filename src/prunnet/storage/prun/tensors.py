@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from prunnet.errors import FamilyError
 from prunnet.network import batchnorm
-from prunnet.storage.tensors import saved_tensors
+from prunnet.storage.folders import saved_tensors
 
 
 class Tensors(NamedTuple):
