@@ -1,4 +1,4 @@
-"""What a retrieval experiment needs: images to learn from, queries, a gallery, and the one rule which answer a query."""
+"""What a retrieval experiment needs: images to learn from, queries, a gallery, and the rule which images answer."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
