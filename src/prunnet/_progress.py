@@ -4,13 +4,19 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 
 
+SECONDS_BETWEEN_LINES = 15
+
+
 def track(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
-    """Yield `items` while showing how many are done, how fast and what is left."""
+    """Yield `items` while showing how many are done and how long the rest will take."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -18,9 +24,23 @@ def track(items: Iterable[T], description: str, total: int | None = None) -> Ite
         with suppress(TypeError):
             total = len(items)  # type: ignore[arg-type]
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from _say_now_and_then(console, items, description, total)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         yield from progress.track(items, total=total, description=description)
+
+
+def _say_now_and_then(console: "Console", items: Iterable[T], description: str, total: int | None) -> Iterator[T]:
+    began = last = time.monotonic()
+    for done, item in enumerate(items):
+        now = time.monotonic()
+        if now - last > SECONDS_BETWEEN_LINES:
+            last = now
+            left = "" if total is None else f" of {total}, {(now - began) / done * (total - done):.0f} s left"
+            console.print(f"{description}: {done}{left}", markup=False, highlight=False, soft_wrap=True)
+        yield item
 
 
 class Display:
@@ -65,7 +85,7 @@ class Display:
             numbers += f" · {100 * row['conflicts']:.0f} % conflicts"
         epoch = f"epoch {row['epoch'] + 1}/{self._epochs}"
         self._progress.update(self._task, completed=row["step"], description=epoch, numbers=numbers)
-        if not self._live and (now - self._last_line > 15 or row["step"] == self._total):
+        if not self._live and (now - self._last_line > SECONDS_BETWEEN_LINES or row["step"] == self._total):
             self._last_line = now
             began, first = self._started
             left = (now - began) / max(1, row["step"] - first) * (self._total - row["step"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
+from prunnet._files import restore
 from prunnet.errors import FamilyError
 from prunnet.narrow import Members
 from prunnet.network import Family, PrunableNetwork, Subnetwork
@@ -56,6 +57,8 @@ def is_packed(source: str | os.PathLike[str]) -> bool:
 def folder_of(source: str | os.PathLike[str]) -> Path:
     """The folder of a family itself, or the one in which a run keeps it."""
     folder = Path(source)
+    for place in (folder, folder / MODEL):
+        restore(place)
     if not folder.exists():
         raise FamilyError(f"{folder} does not exist")
     if not (folder / "config.json").is_file() and (folder / MODEL).is_dir():
