@@ -4,6 +4,7 @@ import os
 import pickle
 import random
 import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -247,3 +248,24 @@ def test_what_is_not_installed_is_named(
     with pytest.raises(MissingExtraError, match=rf"prunnet\[{extra}\]"):
         export(subnetwork, tmp_path / file)
     assert not list(tmp_path.iterdir())
+
+
+NO_ROOM = """
+import resource, signal, sys
+from prunnet.cli.command import main
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.argv = ["prunnet", "export", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_disk_without_room_is_one_line_and_leaves_nothing(file: str, tmp_path: Path) -> None:
+    make_network("resnet18").subnetwork(1.0).save(tmp_path / "small")
+    (tmp_path / "out").mkdir()
+    command = [sys.executable, "-c", NO_ROOM, str(tmp_path / "small"), str(tmp_path / "out" / file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "free some space" in done.stderr and not list((tmp_path / "out").iterdir())

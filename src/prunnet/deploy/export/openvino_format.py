@@ -25,7 +25,10 @@ def write(program: Program, metadata: Mapping[str, str], files: Mapping[str, Pat
         model.set_rt_info(text, [_SECTION, key])
     weights = sum(tensor.numel() * tensor.element_size() for tensor in program.state_dict.values())
     with tempfile.TemporaryDirectory(dir=_room_for(2 * weights + 2**20, files[".xml"].parent)) as folder:
-        openvino.save_model(model, Path(folder) / "model.xml", compress_to_fp16=False)  # it insists on the suffixes
+        try:
+            openvino.save_model(model, Path(folder) / "model.xml", compress_to_fp16=False)  # it insists on the suffixes
+        except RuntimeError as error:
+            raise ExportError(f"OpenVINO could not write its model ({error}); free some space") from error
         for suffix in SUFFIXES:
             shutil.copyfile(Path(folder) / f"model{suffix}", files[suffix])
 
