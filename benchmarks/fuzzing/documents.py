@@ -28,6 +28,7 @@ from prunnet.training.checkpoint import load_checkpoint, save_checkpoint
 
 class Documents:
     name = "documents"
+    megabytes = 256
 
     def __init__(self, canary: Path) -> None:
         self._canary, root = canary, canary.parent / "documents"
