@@ -3,7 +3,8 @@
 python benchmarks/fuzz.py prun --count 1000000 --seed 1     # one format: so many mutants
 python benchmarks/fuzz.py all --seconds 60                  # each for so long, in a process of its own
 python benchmarks/fuzz.py prun --seed 1 --only 4711         # one mutant again
-python benchmarks/fuzz.py kills                             # every command killed at each of its file operations
+python benchmarks/fuzz.py kills                             # every command killed at each of its file operations,
+python benchmarks/fuzz.py kills --every 5                   # or at each fifth
 
 Mutants are made in memory, or on a file system in memory, from files of tiny networks. The last line of each is
 `NAME_findings: 0`, or the process fails.
@@ -28,6 +29,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--every", type=int, default=1)
     told = parser.parse_args()
     seconds = 20.0 if told.count is None and told.seconds is None else told.seconds
     if told.format == "all":
@@ -37,7 +39,7 @@ def main() -> int:
         return max(codes)
     if told.format == "kills":
         sys.path.insert(0, str(ROOT))
-        return int(import_module("tests.reliability.commands").kill_everywhere())
+        return int(import_module("tests.reliability.commands").kill_everywhere(told.every))
     return _fuzz(told.format, told.seed, told.count, seconds, told.only)
 
 

@@ -31,6 +31,7 @@ NAMED = ImageSet.from_arrays(np.zeros((3, 8, 8), np.uint8), [0, 1, 2], ["a", "b"
 
 class Documents:
     name = "documents"
+    megabytes = 256
 
     def __init__(self, canary: Path) -> None:
         self._canary, root = canary, canary.parent / "documents"

@@ -21,6 +21,7 @@ from prunnet.errors import PrunNetError
 
 class Exports:
     name = "exports"
+    megabytes = 256
 
     def __init__(self, canary: Path) -> None:
         folder = canary.parent / "exports"

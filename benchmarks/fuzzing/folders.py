@@ -21,6 +21,7 @@ from prunnet.narrow.narrowing import narrow
 
 class Folders:
     name = "folders"
+    megabytes = 256
 
     def __init__(self, canary: Path) -> None:
         self._canary, self._recipes = canary, recipes(canary)

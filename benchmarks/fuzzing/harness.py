@@ -19,13 +19,14 @@ from typing import Protocol
 from prunnet.errors import PrunNetError
 
 SECONDS = 10  # for one mutant
-MEGABYTES = 256  # by which the process may grow
 
 
 class Subject(Protocol):
     """A format: makes a mutant from random numbers and opens it."""
 
     name: str
+    megabytes: int
+    """By which the process may grow."""
 
     def attempt(self, rng: Random) -> str:
         """Open a mutant: says in a word what was accepted, raises what the format raises, or `WrongError`."""
@@ -54,7 +55,7 @@ def fuzz(
             canary.unlink()
         if number == 100:
             least = grown = _megabytes()  # caches are warm
-        if _megabytes() > max(grown, least + MEGABYTES):
+        if _megabytes() > max(grown, least + subject.megabytes):
             outcome = f"finding: memory grew to {_megabytes() - least:.0f} MB ({outcome})"
         grown = max(grown, _megabytes())
         kind = outcome.partition(":")[0]

@@ -15,6 +15,7 @@ _FORMATS = {"png": {}, "jpeg": {"quality": 90}, "webp": {}, "bmp": {}, "tiff": {
 
 class Images:
     name = "images"
+    megabytes = 1024  # a picture may have as many pixels as it says, up to Pillow's limit
 
     def __init__(self, canary: Path) -> None:
         self._canary, self._file = canary, canary.parent / "image"

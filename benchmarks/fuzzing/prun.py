@@ -19,6 +19,7 @@ _PREAMBLE = 44
 
 class Prun:
     name = "prun"
+    megabytes = 256
 
     def __init__(self, canary: Path) -> None:
         self._canary = canary

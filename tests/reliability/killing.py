@@ -10,6 +10,8 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,22 @@ Operation = tuple[str, str]
 _EVENTS = {"os.mkdir", "os.rename", "os.link", "os.symlink", "os.remove", "os.rmdir", "os.chmod", "os.truncate"}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(
-    ["prunnet._checked", "prunnet.deploy.export", "prunnet.experiments", "prunnet.cli.main"]
-)
+_ROOT = Path(__file__).parent.parent.parent
+
+
+@cache
+def _start() -> None:
+    """A process with everything imported, of which those that die are forks."""
+    _PROCESSES.set_forkserver_preload(["tests.reliability.preloaded"])
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), before)))
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,7 @@ def run(work: Callable[..., object], root: Path, *arguments: Any, at: int = 0, e
 
     exchange: whether the system can swap two folders in one step.
     """
+    _start()
     receiver, sender = _PROCESSES.Pipe(duplex=False)
     process = _PROCESSES.Process(target=_work, args=(sender, work, str(root), arguments, at, exchange))
     process.start()
