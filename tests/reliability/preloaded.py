@@ -3,7 +3,7 @@
 import matplotlib.pyplot  # noqa: F401
 import typer.testing  # noqa: F401
 
-import prunnet.cli.main
+import prunnet.cli.command
 import prunnet.deploy
 import prunnet.experiments  # noqa: F401
 from prunnet._torchvision import require_torchvision

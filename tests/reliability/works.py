@@ -77,7 +77,7 @@ def _command(*arguments: object) -> None:
     _quiet()
     from typer.testing import CliRunner
 
-    from prunnet.cli.main import app
+    from prunnet.cli.command import app
 
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if result.exception is not None:
