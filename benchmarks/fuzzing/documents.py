@@ -93,7 +93,7 @@ class Documents:
             rows = [forged(json.loads(line), rng) for line in file.read_text().splitlines()]
             return b"\n".join(map(as_json, rows))
         content = json.loads(file.read_text())
-        del content[SEAL]
+        content.pop(SEAL, None)
         content = forged(content, rng)
         return as_json(seal(content) if isinstance(content, dict) else content)
 

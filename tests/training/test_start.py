@@ -182,13 +182,13 @@ def test_a_full_disk_leaves_the_last_checkpoint_valid(glyphs, tmp_path, monkeypa
     folder, saves = tmp_path / "run", 0
     original = checkpoint.save_tensors
 
-    def full_at_third(tensors: Any, path: Any, **options: Any) -> None:
+    def full_at_third(tensors: Any, path: Any, metadata: Any) -> None:
         nonlocal saves
         saves += 1
         if saves == 3:
             Path(path).write_bytes(b"half")
             raise OSError(28, "No space left on device")
-        original(tensors, path, **options)
+        original(tensors, path, metadata)
 
     with monkeypatch.context() as patched:
         patched.setattr(checkpoint, "save_tensors", full_at_third)

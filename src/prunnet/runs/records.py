@@ -31,13 +31,16 @@ class Records:
 
 
 def read_records(file: Path) -> list[dict[str, Any]]:
-    """The rows of a `metrics.jsonl`; a last line cut off by a crash is left out."""
-    rows = []
-    for line in file.read_text().splitlines() if file.exists() else ():
+    """The rows of a `metrics.jsonl` up to the first damaged line, such as a last one cut off by a crash."""
+    rows: list[dict[str, Any]] = []
+    for line in file.read_bytes().splitlines() if file.is_file() else ():
         try:
-            rows.append(json.loads(line))
-        except ValueError:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
             break
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+            break
+        rows.append(row)
     return rows
 
 
