@@ -142,9 +142,11 @@ class Run:
     def begin(self, config: TrainConfig) -> None:
         """Write down what is about to be trained, and with what."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.state == "done" and not self.evaluated_as(config):
+            self._matrix_file.unlink()  # of other settings: it is not finished until there is another
         write_text(self.config_file, to_yaml(config))
         write_text(self._environment_file, json.dumps(environment(), indent=2) + "\n")
-        self.__dict__["config"] = config
+        self.config = config
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -182,7 +184,7 @@ class Run:
         """Write what the run ended with; with the matrix, which comes last, it is finished."""
         write_card(family, self.model, matrix.to_markdown())
         matrix.write(self.evaluation)
-        self.__dict__.update(network=family, matrix=matrix)
+        self.network, self.matrix = family, matrix
 
     @property
     def records(self) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ class Finisher:
         if self.ranks.is_main:
             plot_records(self.run.records, self.run.plots)
             self.run.finish(self.family, matrix)
-        self.run.__dict__.update(network=self.family, matrix=matrix)
+        self.run.network, self.run.matrix = self.family, matrix
         return self.run
 
     def training_images(self) -> Iterator[Batch]:
