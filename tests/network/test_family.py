@@ -82,3 +82,21 @@ def test_a_capacity_that_is_not_there_is_named(adapted: prunnet.PrunableNetwork)
     assert check_available(adapted, (0.2, 1)) == (1.0, 0.2) and check_available(small, (0.2,)) == (0.2,)
     with pytest.raises(CapacityError, match="is one subnetwork, with capacities 20 %; found 50 %"):
         check_available(small, (0.5, 0.2))
+
+
+def test_scores_at_the_magnitude_of_weights_keep_the_largest_weights(hand_written) -> None:
+    size = prunnet.Preprocessing((3, 32, 32))
+    with torch.no_grad():
+        hand_written.grouped.weight.zero_()
+    net = prunnet.convert(hand_written, 16, preprocessing=size, score_start="magnitude")
+    torch.manual_seed(0)
+    usual = prunnet.convert(copy.deepcopy(hand_written), 16, preprocessing=size)
+    masks = net.masks(0.3)
+    for name, parameter in net.weights.items():
+        weight, score = parameter.detach(), net.scores[name].detach()
+        if name == "grouped.weight":
+            assert score.abs().min() > 0  # a layer of zeros has random scores
+            continue
+        assert weight.abs()[masks[name]].min() >= weight.abs()[~masks[name]].max()
+        expected = usual.scores[name].detach().square().mean().sqrt()
+        assert score.square().mean().sqrt().item() == pytest.approx(expected.item(), rel=0.25)

@@ -37,6 +37,7 @@ def test_training_starts_from_the_weights(how: str, weights: Path) -> None:
     torch.manual_seed(7)
     for name, expected in prunnet.create_backbone(BACKBONE).state_dict().items():
         assert torch.equal(started.backbone.state_dict()[name], expected)
+    assert (started.score_start, anew.score_start) == ("magnitude", "random")
     assert any(not torch.equal(a, b) for a, b in zip(started.parameters(), anew.parameters(), strict=True))
 
 

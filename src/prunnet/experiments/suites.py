@@ -37,7 +37,7 @@ _OURS: dict[str, Any] = {
     "method": "prunnet", "capacities": FOUR, "evaluate_capacities": EVALUATED, "integrator": "conflict-aware",
     "alpha": 0.5, "rule": "algorithm", "granularity": "filter", "normalise_step": True, "shared": "dense",
     "loss": "cross-entropy", "distillation": 0.0, "frozen_scores": False, "frozen_weights": False,
-    "selection": "connections", "score_lr": 1.0,
+    "selection": "connections", "score_start": "random", "score_lr": 1.0,
 }  # fmt: skip
 _PAPER: dict[str, Any] = {**_OURS, "normalise_step": False}
 _SUMMED = {"integrator": "sum", "shared": "integrated"}  # the sum of all losses, into all parameters

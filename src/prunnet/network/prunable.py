@@ -22,7 +22,7 @@ from prunnet.network.family import ADAPT_BATCHES, Family
 from prunnet.network.functional import embed_batches, embed_with, evaluating
 from prunnet.network.preprocessing import Picture, Preprocessing, check_images
 from prunnet.network.ranking import RANKINGS, Masks, Ranking
-from prunnet.network.selection import Connections, Scores, Selection
+from prunnet.network.selection import Connections, Scores, ScoreStart, Selection
 from prunnet.network.subnetwork import EmbeddingHead, Subnetwork, warn_not_adapted
 
 _MASKS_KEPT = 8  # capacities whose masks stay in memory, a byte per connection each
@@ -36,6 +36,7 @@ def convert(
     preprocessing: Preprocessing | None = None,
     ranking: Ranking = "magnitude",
     selection: Selection | None = None,
+    score_start: ScoreStart = "random",
 ) -> "PrunableNetwork":
     """Make `module`, which maps images to features, a network that embeds at any capacity.
 
@@ -48,6 +49,7 @@ def convert(
     selection: what a capacity keeps: `prunnet.Connections()`, the default, or `prunnet.Filters()`, which keeps or drops
         whole filters by their mean score, so that subnetworks can be made physically smaller; a capacity is then a
         share of the backbone's parameters.
+    score_start: "random", or "magnitude", which starts scores at |w|: for a module that is trained already.
     """
     if ranking not in RANKINGS:
         raise ModuleError(f"ranking must be one of {', '.join(RANKINGS)}; found {ranking!r}")
@@ -57,7 +59,7 @@ def convert(
     preprocessing = preprocessing or Preprocessing.of(module)
     head = EmbeddingHead(_feature_count(module, preprocessing), embedding_dim)
     reference = next(iter(weights.values()))
-    return PrunableNetwork(module, head.to(reference), weights, preprocessing, ranking, selection)
+    return PrunableNetwork(module, head.to(reference), weights, preprocessing, ranking, selection, score_start)
 
 
 @torch.no_grad()
@@ -88,11 +90,13 @@ class PrunableNetwork(nn.Module, Family):
         preprocessing: Preprocessing,
         ranking: Ranking = "magnitude",
         selection: Selection | None = None,
+        score_start: ScoreStart = "random",
     ) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
-        self.scores = Scores(weights)
+        self.score_start = score_start
+        self.scores = Scores(weights, score_start)
         self.preprocessing = preprocessing
         self.ranking: Ranking = ranking
         self.family_id = secrets.token_hex(8)

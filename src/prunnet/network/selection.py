@@ -12,19 +12,24 @@ from prunnet.errors import CapacityError
 from prunnet.network.capacity import check_capacities, format_capacity
 from prunnet.network.ranking import Masks, rank
 
+ScoreStart = Literal["random", "magnitude"]
+"""Kaiming-uniform with a = √5, or |w| at the same size: a trained network's small members then begin as parts of it."""
+
 
 class Scores(nn.Module):
-    """One score per prunable weight, read like a mapping by parameter name. Starts Kaiming-uniform, a = √5.
+    """One score per prunable weight, read like a mapping by parameter name.
 
     Scores lie in a tree of modules shaped like the backbone's, so that in a state dict they are named like the weights.
     """
 
-    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], start: ScoreStart = "random") -> None:
         super().__init__()
         self._names = tuple(weights)
         for name, weight in weights.items():
             score = torch.empty_like(weight, memory_format=torch.contiguous_format)
             nn.init.kaiming_uniform_(score, a=math.sqrt(5))
+            if start == "magnitude":
+                _start_at_magnitude(score, weight)
             owner, _, key = name.rpartition(".")
             self._owner(owner).register_parameter(key, nn.Parameter(score))
 
@@ -70,6 +75,14 @@ if TYPE_CHECKING:
     from prunnet.network.prunable import PrunableNetwork
 
 SelectionName = Literal["connections", "filters", "maps"]
+
+
+@torch.no_grad()
+def _start_at_magnitude(score: Tensor, weight: Tensor) -> None:
+    """|w|, with the root mean square that the random scores have; they stay where a layer is all zero."""
+    size, usual = weight.square().mean().sqrt(), score.square().mean().sqrt()
+    if size > 0:
+        score.copy_(weight.abs() * (usual / size))
 
 
 class Selection(nn.Module, ABC):
@@ -120,7 +133,7 @@ class ScoreMaps(Selection):
         self.maps = nn.ModuleList()
 
     def attach(self, net: "PrunableNetwork") -> None:
-        self.maps.extend(Scores(net.weights) for _ in self.capacities)
+        self.maps.extend(Scores(net.weights, net.score_start) for _ in self.capacities)
         net.scores.requires_grad_(False)  # the maps decide
         net.capacities = self.capacities
 

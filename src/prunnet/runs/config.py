@@ -23,7 +23,7 @@ from prunnet.methods.sspl import CODEWORDS, SUBSPACES
 from prunnet.network.capacity import check_capacities
 from prunnet.network.family import ADAPT_BATCHES
 from prunnet.network.ranking import Ranking
-from prunnet.network.selection import SelectionName
+from prunnet.network.selection import ScoreStart, SelectionName
 
 
 class TrainConfig(BaseModel):
@@ -54,6 +54,10 @@ class TrainConfig(BaseModel):
     ranking: Ranking = Field("magnitude", description="rank connections by |s| or by s")
     selection: SelectionName = Field(
         "connections", description="what a capacity keeps; of filters, which go whole, it is a share of the parameters"
+    )
+    score_start: ScoreStart = Field(
+        "random",
+        description="scores start at random, or at the magnitude of the weights; with weights or pretrained so",
     )
     batchnorm: Literal["train", "frozen", "synced"] = Field("train", description="statistics while training")
 
@@ -130,7 +134,13 @@ class TrainConfig(BaseModel):
         connections = settings.get("selection", "connections") == "connections"
         any_capacity = connections and settings.get("method", "prunnet") in ("prunnet", "dense")
         fast_scores = connections and settings.get("optimiser", "sgd") == "sgd"
-        return {"capacities": "any" if any_capacity else FOUR, "score_lr": 20.0 if fast_scores else 1.0, **settings}
+        trained = settings.get("weights") is not None or bool(settings.get("pretrained"))
+        return {
+            "capacities": "any" if any_capacity else FOUR,
+            "score_lr": 20.0 if fast_scores else 1.0,
+            "score_start": "magnitude" if trained else "random",
+            **settings,
+        }
 
     @model_validator(mode="after")
     def _whole_batches(self) -> "TrainConfig":

@@ -59,6 +59,7 @@ def build_network(config: TrainConfig) -> PrunableNetwork:
         preprocessing=preprocessing,
         ranking=config.ranking,
         selection=build_selection(config),
+        score_start=config.score_start,
     )
 
 

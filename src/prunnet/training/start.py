@@ -60,6 +60,7 @@ def _settings_of(network: PrunableNetwork | str | None, data: RetrievalData | st
             "backbone_options": recipe["options"],
             "ranking": network.ranking,
             "selection": network.selection.name,
+            "score_start": network.score_start,
             "embedding_dim": network.embedding_dim,
             "input_size": network.preprocessing.input_size,
         }
