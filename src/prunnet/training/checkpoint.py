@@ -6,7 +6,6 @@ is kept: every step draws from generators seeded by (seed, step).
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from prunnet._checked import SEAL, load_tensors, save_tensors, seal, unseal
-from prunnet._files import replace_folder
+from prunnet._files import remove_folder, replace_folder
 from prunnet.errors import CheckpointError, DamagedError
 
 
@@ -35,7 +34,7 @@ def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: Optim
             f"step {step} could not be saved ({error}); the checkpoint before it is still valid"
         ) from error
     for older in _steps(folder)[:-1]:
-        shutil.rmtree(older, ignore_errors=True)
+        remove_folder(older)
     return target
 
 
