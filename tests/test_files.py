@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from prunnet._files import locked, replace_folder, restore, write_atomically, write_text
+from prunnet._files import locked, replace_folder, restore, sweep, write_atomically, write_text
 from prunnet.errors import BusyError
 from tests.reliability.killing import every_kill, run
-from tests.reliability.works import write_a_file, write_a_folder
+from tests.reliability.works import remove_a_folder, write_a_file, write_a_folder
 
 EXCHANGE = pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
 
@@ -116,6 +116,30 @@ def test_a_first_folder_whose_writer_is_killed_is_absent_or_whole(tmp_path, exch
         restore(target)
         assert not target.exists() or texts(target) == {"first": "new", "inner/second": "new"}, f"killed at {at}"
         assert target.exists() or at
+
+
+def test_a_folder_whose_remover_is_killed_is_there_or_gone(tmp_path) -> None:
+    target = tmp_path / "model"
+    write_a_folder(target, "old")
+    seen = []
+    for _ in every_kill(remove_a_folder, tmp_path, target):
+        assert not target.exists() or texts(target) == {"first": "old", "inner/second": "old"}
+        seen.append(target.exists())
+        write_a_folder(target, "old")
+        assert names(tmp_path) == ["model"]
+    assert set(seen) == {False, True}
+
+
+def test_a_sweep_leaves_the_locks_that_are_held(tmp_path) -> None:
+    (tmp_path / ".gone.lock").touch()
+    (tmp_path / ".gone.abcdefgh.tmp").touch()
+    (tmp_path / "mine").touch()
+    with holder(tmp_path / "busy", "sys.stdin.read()") as process:
+        sweep(tmp_path)
+        assert names(tmp_path) == [".busy.lock", "mine"]
+        process.kill()
+    sweep(tmp_path)
+    assert names(tmp_path) == ["mine"]
 
 
 def test_putting_things_right_may_be_killed_as_well(tmp_path) -> None:

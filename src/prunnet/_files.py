@@ -127,9 +127,21 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 def sweep(folder: StrPath) -> None:
-    """Remove every temporary directly in `folder`; whoever calls it holds what is written there."""
+    """Remove every temporary and free lock directly in `folder`; whoever calls it holds what is written there."""
     for left in Path(folder).glob(f".*.????????{_TEMPORARY}"):
         _remove(left)
+    for lock in Path(folder).glob(".*.lock"):
+        with suppress(BusyError), locked(lock.with_name(lock.name[1:].removesuffix(".lock"))):
+            pass
+
+
+def remove_folder(path: StrPath) -> None:
+    """Remove `path` at once: what a kill leaves of it is swept, not taken for the folder."""
+    target = Path(os.path.realpath(path))
+    with suppress(FileNotFoundError):
+        gone = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=_TEMPORARY))
+        target.rename(gone)  # an empty folder gives way to another one
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def _remove(path: Path) -> None:

@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from prunnet._files import replace_folder, write_text
+from prunnet._files import remove_folder, replace_folder, write_text
 
 TINY: dict[str, Any] = {
     "backbone": "resnet18",
@@ -27,6 +27,10 @@ def write_a_folder(folder: Path, text: str) -> None:
         (staged / "first").write_text(text)
         (staged / "inner").mkdir()
         write_text(staged / "inner" / "second", text)
+
+
+def remove_a_folder(folder: Path) -> None:
+    remove_folder(folder)
 
 
 def train(root: Path, acknowledged: Path | None = None) -> None:

@@ -6,7 +6,6 @@ is kept: every step draws from generators seeded by (seed, step).
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from prunnet._checked import file_digest, load_tensors, save_tensors
-from prunnet._files import replace_folder
+from prunnet._files import remove_folder, replace_folder
 from prunnet.errors import CheckpointError, DamagedError
 
 STATE, PROGRESS = "state.safetensors", "state.json"
@@ -51,7 +50,7 @@ def save_checkpoint(folder: Path, step: int, method: nn.Module, optimiser: Optim
             f"step {step} could not be saved ({error}); the checkpoint before it is still valid"
         ) from error
     for older in _steps(folder)[:-1]:
-        shutil.rmtree(older, ignore_errors=True)
+        remove_folder(older)
     return target
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prunnet.errors import CapacityError, FamilyError
-from prunnet.storage.prun import prefix_bytes, read_contents, unpack
+from prunnet.storage.prun import pack, prefix_bytes, read_contents, unpack
 
 PREAMBLE = 44
 
@@ -139,6 +139,12 @@ def test_no_claim_takes_more_memory_than_the_file_can_fill(packed) -> None:
         tracemalloc.stop()
         assert peak < 20 * len(data) + 10_000_000
     assert_refused(packed[:8] + struct.pack("<I", 2**32 - 1) + packed[12:])
+
+
+def test_a_variance_below_zero_is_refused(adapted_net, tmp_path) -> None:
+    adapted_net.statistics.get(0.2)["head.norm.running_var"].neg_()
+    with pytest.raises(FamilyError, match=r"head\.norm\.running_var is below zero"):
+        unpack(pack(adapted_net, tmp_path / "a.prun", grid=(0.2, 1)), 0.2, backbone=adapted_net.backbone)
 
 
 JSON = st.recursive(

@@ -124,6 +124,10 @@ def is_mean(name: str) -> bool:
     return name.endswith("running_mean")
 
 
+def is_variance(name: str) -> bool:
+    return name.endswith("running_var")
+
+
 def fine_of(mean: str) -> str:
     """The name under which what half precision leaves out of a running mean is stored.
 

@@ -9,7 +9,7 @@ from prunnet.errors import FamilyError, ModuleError
 from prunnet.network.capacity import check_capacity, format_capacity
 from prunnet.network.subnetwork import Subnetwork
 from prunnet.storage.prun.assembly import assembled, planned
-from prunnet.storage.prun.header import Header, check_length, fine_of, is_mean, read_header, scales_of
+from prunnet.storage.prun.header import Header, check_length, fine_of, is_mean, is_variance, read_header, scales_of
 from prunnet.storage.prun.numbers import Floats, from_halves, from_steps
 from prunnet.storage.prun.sections import SectionReader
 from prunnet.storage.prun.source import Ranges, Source, open_ranges
@@ -80,6 +80,9 @@ def _decode(header: Header, sections: list[bytes], band: int) -> dict[str, Float
         statistics = reader.tensors()
         for mean in filter(is_mean, header.statistics):
             statistics[mean] += statistics.pop(fine_of(mean))
+        for variance in filter(is_variance, header.statistics):
+            if statistics[variance].min() < 0:
+                raise FamilyError(f"{variance} is below zero")
         for (name, weight), (kept, among) in zip(layers.items(), header.joining(index), strict=True):
             member = reader.membership(kept, among)
             positions = remaining[name][member]
