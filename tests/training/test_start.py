@@ -225,6 +225,22 @@ def test_unreadable_images_are_named_and_skipped_or_stop_a_strict_run(tmp_path) 
         train(None, data, out=tmp_path / "strict", quiet=True, strict=True, **settings)
 
 
+@pytest.mark.parametrize("part", ["query", "gallery"])
+def test_an_unreadable_query_or_answer_is_left_out_or_refused_before_the_first_step(part: str, tmp_path) -> None:
+    for split in ("train", "query", "gallery"):
+        write_images(tmp_path / "photos" / split)
+    settings = {**TINY, "cache": False, "batch_size": 4, "epochs": 1, "data_options": {}}
+    data = prunnet.load_data(str(tmp_path / "photos"))
+    victim = getattr(data, part).path(0)
+    victim.write_bytes(b"not a picture")
+    run = train(None, data, out=tmp_path / "run", quiet=True, **settings)
+    left_out = run.matrix.unreadable_queries if part == "query" else run.matrix.unreadable_gallery
+    assert len(left_out) == 1 and run.matrix.queries == 32 - (part == "query")
+    with pytest.raises(PrunNetError, match=victim.name):
+        train(None, data, out=tmp_path / "strict", quiet=True, strict=True, **settings)
+    assert not (tmp_path / "strict").exists()
+
+
 @pytest.mark.parametrize(
     "settings",
     [

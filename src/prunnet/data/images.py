@@ -9,6 +9,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from prunnet._pictures import read_picture
+from prunnet._progress import track
 from prunnet.errors import DataError, UnreadableImageError
 
 Box = tuple[float, float, float, float]
@@ -73,8 +74,6 @@ class CachedPixels:
     """Images decoded once, up front, so that worker processes share them; what is over the limit is read as before."""
 
     def __init__(self, source: Pixels, limit_bytes: int) -> None:
-        from prunnet._progress import track
-
         self.source = source
         self.decoded: dict[int, npt.NDArray[np.uint8]] = {}
         used = 0
@@ -157,6 +156,11 @@ class ImageSet:
     def path(self, index: int) -> Path | None:
         """The file of the image at `index`, if it has one."""
         return Path(self.pixels.paths[index]) if isinstance(self.pixels, FilePixels) else None
+
+    def read_all(self, description: str) -> None:
+        """Read every image once, and so raise an `UnreadableImageError` now rather than when one is needed."""
+        for index in track(range(len(self)), description):
+            self.image(index)
 
     def take(self, indices: Sequence[int] | npt.NDArray[Any]) -> "ImageSet":
         """The images at `indices`, under the same labels."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from prunnet._checked import seal, unseal
-from prunnet._files import write_atomically
+from prunnet._files import locked, write_atomically
 from prunnet.errors import DamagedError, EvaluationError
 from prunnet.evaluation import render
 from prunnet.evaluation.bootstrap import Intervals, bootstrap_intervals
@@ -154,13 +154,14 @@ class CompatibilityMatrix:
     def write(self, folder: PathLike) -> None:
         """Everything into `folder`: csv, markdown, LaTeX and pictures, and in the end matrix.json."""
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        self.to_csv(target / "matrix.csv")
-        self.to_markdown(target / "matrix.md")
-        self.to_latex(target / "matrix.tex")
-        self.heatmap(target / "matrix.png")
-        self.curve(target / "curve.png")
-        self.to_json(target / "matrix.json")
+        with locked(target):
+            target.mkdir(exist_ok=True)
+            self.to_csv(target / "matrix.csv")
+            self.to_markdown(target / "matrix.md")
+            self.to_latex(target / "matrix.tex")
+            self.heatmap(target / "matrix.png")
+            self.curve(target / "curve.png")
+            self.to_json(target / "matrix.json")
 
     def heatmap(self, path: PathLike) -> Path:
         """Draw the matrix; the suffix says png, svg or pdf."""

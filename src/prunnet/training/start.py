@@ -85,6 +85,9 @@ def _train(
     check_augmentation(config.augmentation)
     if not answers_of(data).counts().any():
         raise TrainingError(f"{data.name}: nothing in the gallery answers any query; run prunnet data check")
+    if config.strict and not resume:
+        for part, images in {"gallery": data.gallery, "query": data.query}.items():
+            images.read_all(f"reading {part}")
     old = None if config.old is None else Run(config.old)
     method = build_method(config, network, data.train, old).to(ranks.device)
     if config.batchnorm == "synced":
