@@ -105,7 +105,7 @@ def test_foreign_files_are_refused(packed) -> None:
         ({"preprocessing": {"input_size": [1]}}, "input_size"),
         ({"backbone": {"name": "resnet17", "options": {}}}, "did you mean resnet"),
         ({"backbone": {"name": "resnet18", "options": {}}}, "in the backbone"),
-        ({"backbone": {"name": "resnet18", "options": {"depth": "deep"}}}, "cannot be built"),
+        ({"backbone": {"name": "resnet18", "options": {"depth": "deep"}}}, "cannot make resnet18"),
         ({"backbone": None}, "pass one"),
     ],
 )
