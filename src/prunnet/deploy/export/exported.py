@@ -17,6 +17,7 @@ from prunnet.deploy.export import onnx_format, openvino_format, pt2_format
 from prunnet.deploy.export.tracing import Run
 from prunnet.errors import ExportError
 from prunnet.network import Embeddings, Preprocessing, Subnetwork
+from prunnet.network.capacity import check_capacity
 from prunnet.network.preprocessing import Picture, check_images
 
 Precision = Literal["fp32", "int8"]
@@ -49,7 +50,7 @@ class Metadata:
         try:
             precision: Precision = "int8" if text["precision"] == "int8" else "fp32"
             preprocessing = Preprocessing(**json.loads(text["preprocessing"]))
-            return cls(text["family_id"], float(text["capacity"]), preprocessing, precision)
+            return cls(text["family_id"], check_capacity(float(text["capacity"])), preprocessing, precision)
         except (KeyError, ValueError, TypeError) as error:
             raise ExportError(
                 f"{file} was not written by prunnet.export: its metadata is missing or foreign"
