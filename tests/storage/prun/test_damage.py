@@ -91,8 +91,8 @@ def test_foreign_files_are_refused(packed) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 3}, "format version 3, this prunnet reads up to 2; upgrade"),
-        ({"version": 1}, "version: Input should be 2"),
+        ({"version": 4}, "format version 4, this prunnet reads up to 3; upgrade"),
+        ({"version": 1}, "version: Input should be 2 or 3"),
         ({"stepped": ["backbone.conv1.weight"]}, "has stepped layers, which float16 does not allow"),
         ({"values": "int8", "stepped": ["elsewhere"]}, "stepped layers are not among its layers"),
         ({"format": "other"}, "format: Input should be 'prunnet-progressive'"),
@@ -100,6 +100,8 @@ def test_foreign_files_are_refused(packed) -> None:
         ({"extra": 1}, "extra"),
         ({"grid": [0.1, 0.05]}, "grid does not rise"),
         ({"grid": [1e-9, 1.0]}, "starts at 1 %"),
+        ({"kept": [[1]]}, "does not say for every band how many"),
+        ({"kept": [[1]] * 3, "grid": [0.05, 0.1, 0.15]}, "not those of nested subnetworks"),
         ({"layers": {}}, "names no layers"),
         ({"embedding_dim": 9}, "does not give 9 dimensions"),
         ({"preprocessing": {"input_size": [1]}}, "input_size"),
