@@ -110,10 +110,9 @@ def test_a_family_keeps_its_allocation_wherever_it_is_stored(tmp_path) -> None:
     masks = net.masks(0.1)
     for name, mask in masks.items():
         assert torch.equal(again.masks(0.1)[name], mask)
-        assert torch.equal(unpacked.backbone.get_parameter(name) != 0, mask)
+        expected = net.backbone.get_parameter(name) * mask
+        torch.testing.assert_close(unpacked.backbone.get_parameter(name), expected, rtol=2**-10, atol=1e-8)
     with torch.no_grad():
-        expected = net(images, capacity=0.1)
-        assert torch.equal(again(images, capacity=0.1), expected)
-        assert torch.nn.functional.cosine_similarity(unpacked(images), expected).min() > 0.99
+        assert torch.equal(again(images, capacity=0.1), net(images, capacity=0.1))
     for band in read_contents(tmp_path / "family.prun").bands:
         assert band.membership_bits <= 1.01 * band.bound_bits + 64
