@@ -23,13 +23,14 @@ from prunnet._timing import medians
 from prunnet.methods import Dense, PrunNet
 from prunnet.methods.method import Method
 
-CLASSES = 1000
+CLASSES, SIDE = 1000, 112
 
 
 def stepper(method: Method):
     """A function that takes one optimisation step, as the training loop does."""
     torch.manual_seed(0)
-    images, labels = torch.randn(64, 3, 112, 112), torch.randint(0, CLASSES, (64,))
+    images, labels = torch.randn(64, 3, SIDE, SIDE), torch.randint(0, CLASSES, (64,))
+    images = images.contiguous(memory_format=torch.channels_last)
     method.train()
     optimiser = torch.optim.SGD(method.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
     numbers = count()

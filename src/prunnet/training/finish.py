@@ -71,15 +71,13 @@ class Finisher:
         return islice(loader, config.adapt_batches)
 
     def _adapt(self) -> None:
-        """Statistics of images as they are, where subnetworks share norms; then everything is as for inference.
+        """Statistics of images as they are, for every network there is; then everything is as for inference.
 
-        The dense network has statistics from training, of augmented images and weights now gone. Subnetworks that are
-        adapted to images as they are agree with it only if it is adapted to them too.
+        Those from training are of augmented images and weights now gone, and networks agree only if they are adapted to
+        the same images.
         """
-        subnetworks = {*self._capacities(), *self.family.capacities} - {1.0}
-        if self.family.shares_norms and subnetworks:
-            dense = {1.0} if self.family.capacities else set()
-            self.family.adapt(self.training_images(), subnetworks | dense, adapt_batches=None)
+        wanted = self.family.available((1.0, *self.family.capacities, *self._capacities()))
+        self.family.adapt(self.training_images(), wanted, adapt_batches=None)
         self.method.eval()
 
     def _evaluate(self) -> CompatibilityMatrix:
