@@ -88,6 +88,9 @@ class TrainConfig(BaseModel):
     distillation: float = Field(
         PrunNetOptions.distillation, ge=0, description="weight of following the dense network's soft output"
     )
+    alignment: float = Field(
+        PrunNetOptions.alignment, ge=0, description="weight of turning to the dense network's embeddings"
+    )
     frozen_scores: bool = PrunNetOptions.frozen_scores
     frozen_weights: bool = PrunNetOptions.frozen_weights
     subspaces: int = Field(SUBSPACES, gt=0, description="subspaces of SSPL's product quantiser")
