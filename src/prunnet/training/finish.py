@@ -15,16 +15,24 @@ from prunnet.runs import Run, TrainConfig
 from prunnet.runs.records import Records
 from prunnet.runs.training_plots import plot_records
 from prunnet.training.ranks import Ranks
+from prunnet.training.start_masks import StartMasks
 
 
 class Finisher:
     """What follows the steps of an epoch, and those of the last."""
 
     def __init__(
-        self, method: Method, data: RetrievalData, config: TrainConfig, run: Run, ranks: Ranks, old: Run | None
+        self,
+        method: Method,
+        data: RetrievalData,
+        config: TrainConfig,
+        run: Run,
+        ranks: Ranks,
+        old: Run | None,
+        start: StartMasks | None,
     ) -> None:
         self.method, self.data, self.config, self.run, self.ranks, self.old = method, data, config, run, ranks, old
-        self.family = method.family
+        self.family, self.start = method.family, start
 
     def finished(self) -> Run:
         """What an earlier call has left."""
@@ -33,7 +41,12 @@ class Finisher:
         return self.run
 
     def after_epoch(self, epoch: int, step: int, records: Records | None) -> None:
-        """Evaluate if it is time to, and keep the best family so far; `records` are the main rank's."""
+        """Note how far the masks have come. Evaluate if it is time to, and keep the best family so far.
+
+        records: the main rank's.
+        """
+        if records is not None and self.start is not None:
+            records.write({"step": step, "epoch": epoch, "start": self.start.remaining()})
         every, last = self.config.evaluate_every, epoch + 1 == self.config.epochs
         if not every or (epoch + 1) % every or last:
             return
