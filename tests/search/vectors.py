@@ -1,0 +1,33 @@
+"""Vectors with the shape of real embeddings, and what an index of them must answer."""
+
+import torch
+from torch import Tensor
+
+from prunnet import Embeddings
+
+FAMILY = "family-a"
+
+
+def unit(count: int, dimension: int = 8, seed: int = 0) -> Tensor:
+    vectors = torch.randn(count, dimension, generator=torch.Generator().manual_seed(seed))
+    return torch.nn.functional.normalize(vectors, dim=1)
+
+
+def embedded(vectors: Tensor, family_id: str = FAMILY, capacity: float = 1.0) -> Embeddings:
+    return Embeddings(vectors, family_id, capacity)
+
+
+def some(count: int, dimension: int = 8, seed: int = 0, family_id: str = FAMILY, capacity: float = 1.0) -> Embeddings:
+    return embedded(unit(count, dimension, seed), family_id, capacity)
+
+
+def names(count: int, start: int = 0) -> list[str]:
+    return [f"photo-{number}" for number in range(start, start + count)]
+
+
+def clustered(count: int, dimension: int = 32, centres: int = 200, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    middle = torch.randn(centres, dimension, generator=torch.Generator().manual_seed(1))
+    chosen = torch.randint(centres, (count,), generator=generator)
+    vectors = middle[chosen] + 0.6 * torch.randn(count, dimension, generator=generator)
+    return torch.nn.functional.normalize(vectors, dim=1)
