@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prunnet.network import create_backbone as create_backbone
     from prunnet.runs import Run as Run
     from prunnet.search import VectorIndex as VectorIndex
+    from prunnet.search import index as index
     from prunnet.storage import load as load
     from prunnet.storage import save as save
     from prunnet.storage.prun import pack as pack
@@ -64,7 +65,7 @@ _HOMES = {
         "create_backbone",
     ),
     "runs": ("Run",),
-    "search": ("VectorIndex",),
+    "search": ("VectorIndex", "index"),
     "storage": ("load", "save"),
     "storage.prun": ("pack", "unpack"),
     "structured": ("Filters", "structured_subnetwork"),

@@ -1,7 +1,6 @@
 """What a search gives back."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from prunnet.search.columns import Value
 
@@ -15,25 +14,30 @@ class Record(NamedTuple):
     family_id: str
 
 
+class Records(Protocol):
+    """Where the rows of an index are looked up."""
+
+    def id(self, row: int) -> str: ...
+    def record(self, row: int) -> Record: ...
+
+
 class Hit:
     """One answer: how similar it is (the cosine), and what the gallery knows about it, read when it is asked for."""
 
-    __slots__ = ("_found", "_read", "score")
+    __slots__ = ("_records", "row", "score")
 
-    def __init__(self, score: float, read: Callable[[], Record]) -> None:
+    def __init__(self, score: float, row: int, records: Records) -> None:
         self.score = score
-        self._read = read
-        self._found: Record | None = None
+        self.row = row
+        self._records = records
 
     @property
     def record(self) -> Record:
-        if self._found is None:
-            self._found = self._read()
-        return self._found
+        return self._records.record(self.row)
 
     @property
     def id(self) -> str:
-        return self.record.id
+        return self._records.id(self.row)
 
     @property
     def metadata(self) -> dict[str, Value]:

@@ -6,8 +6,6 @@ lists is decided when it is built, on a sample: as few as find `WANTED` of the t
 
 import math
 from collections.abc import Iterator, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +16,7 @@ import torch
 from prunnet._files import write_atomically
 from prunnet._progress import track
 from prunnet.errors import SearchError
+from prunnet.search import engine
 from prunnet.search.exact import blocks, search_blocks
 from prunnet.search.manifest import ApproximateEntry, StoredFile
 from prunnet.search.segment import Segment
@@ -35,22 +34,15 @@ Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 
 
-def installed() -> bool:
-    return find_spec("faiss") is not None
-
-
-def _faiss() -> Any:
-    return import_module("faiss")
-
-
 class Approximate:
     """An index of the first rows of a gallery, mapped into memory."""
 
     def __init__(self, file: Path, entry: ApproximateEntry) -> None:
-        faiss = _faiss()
+        faiss = engine.faiss()
         self.entry = entry
         try:
             self._index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+            faiss.downcast_InvertedLists(self._index.invlists).prefetch_nthread = 0  # else each query starts threads
         except RuntimeError as error:
             raise SearchError(f"{file} cannot be read by faiss {faiss.__version__}: {_line(error)}") from None
 
@@ -58,7 +50,7 @@ class Approximate:
         """Scores and rows `[queries, k]`; -1 where fewer were found."""
         if allowed is None:
             return self._index.search(queries, k)  # type: ignore[no-any-return]
-        faiss = _faiss()
+        faiss = engine.faiss()
         bits = np.packbits(allowed[: self.entry.rows], bitorder="little")
         selector = faiss.IDSelectorBitmap(self.entry.rows, faiss.swig_ptr(bits))
         options = faiss.SearchParametersIVF(sel=selector, nprobe=self.entry.probes)
@@ -72,7 +64,7 @@ def build(
 
     memory: bound of its bytes; half precision if it fits, 8 bits otherwise.
     """
-    faiss = _faiss()
+    faiss = engine.faiss()
     count, dimension = int(live.sum()), segments[0].vectors.shape[1]
     codes: Literal["fp16", "int8"] = "fp16" if count * (2 * dimension + 8) <= memory else "int8"
     if before is not None and before[1].codes == codes and count <= GROWTH * before[1].trained_on:
@@ -107,15 +99,11 @@ def lists_for(count: int) -> int:
 
 
 def _trained(segments: Sequence[Segment], live: Flags, codes: str) -> Any:
-    faiss = _faiss()
+    faiss = engine.faiss()
     rows = np.flatnonzero(live)
     dimension, lists = segments[0].vectors.shape[1], lists_for(len(rows))
-    kind = faiss.ScalarQuantizer.QT_fp16 if codes == "fp16" else faiss.ScalarQuantizer.QT_8bit
-    index = faiss.IndexIVFScalarQuantizer(
-        faiss.IndexFlatIP(dimension), dimension, lists, kind, faiss.METRIC_INNER_PRODUCT
-    )
-    index.quantizer.this.disown()  # the index owns it from here on
-    index.own_fields = True
+    kind = f"IVF{lists},{'SQfp16' if codes == 'fp16' else 'SQ8'}"
+    index = faiss.index_factory(dimension, kind, faiss.METRIC_INNER_PRODUCT)
     index.cp.niter = ITERATIONS
     index.cp.max_points_per_centroid = POINTS_PER_LIST
     index.train(rows_of(segments, _spread(rows, POINTS_PER_LIST * lists)))

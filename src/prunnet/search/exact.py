@@ -7,10 +7,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from prunnet.search import engine
 from prunnet.search.segment import Segment
 
 BLOCK = 2**14  # rows compared at once: with 64 queries their similarities stay in the cache
 QUERIES = 256
+FEW = 20  # queries, for which the loops of faiss are faster than a matrix product
+MOST_IN_HEAP = 128
 Flags = npt.NDArray[np.bool_]
 
 Block = tuple[Tensor, Tensor]
@@ -50,11 +53,20 @@ def search_blocks(queries: Tensor, found: Iterable[Block], k: int) -> Block:
 
 
 def _first(queries: Tensor, vectors: Tensor, rows: Tensor, k: int) -> Block:
+    if len(queries) < FEW and k <= MOST_IN_HEAP and k < len(rows) and engine.installed():
+        scores, chosen = _by_faiss(queries, vectors, k)
+        return scores, rows[chosen]
     scores = queries @ vectors.T
     if len(rows) > k:
         scores, chosen = scores.topk(k, dim=1)
         return scores, rows[chosen]
     return scores, rows.expand(len(queries), -1)
+
+
+def _by_faiss(queries: Tensor, vectors: Tensor, k: int) -> Block:
+    faiss = engine.faiss()
+    found = faiss.knn(queries.numpy(), vectors.numpy(), k, metric=faiss.METRIC_INNER_PRODUCT)
+    return torch.from_numpy(found[0]), torch.from_numpy(found[1])
 
 
 def in_order(scores: Tensor, rows: Tensor) -> Block:

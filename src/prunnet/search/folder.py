@@ -4,9 +4,9 @@ One process writes at a time; readers keep what they have opened until they `ref
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,20 @@ from prunnet._files import locked, sweep, write_atomically
 from prunnet.costs.quantities import parse_quantity
 from prunnet.errors import SearchError
 from prunnet.network import Embeddings
-from prunnet.search import approximate
+from prunnet.search import approximate, engine
 from prunnet.search.answers import Answers, Hit
 from prunnet.search.columns import Metadata
 from prunnet.search.exact import blocks, in_order, search_blocks
 from prunnet.search.guard import check_family, check_ids, check_k, check_metadata, check_vectors
-from prunnet.search.index import VectorIndex
 from prunnet.search.manifest import NAME, Generation, Manifest, SegmentEntry, StoredFile
 from prunnet.search.merging import to_merge
+from prunnet.search.protocol import VectorIndex
 from prunnet.search.segment import MOST_ROWS, Segment
 from prunnet.search.snapshot import Snapshot
+from prunnet.storage.prun.source import is_address
 
-EXACT_ROWS = 50_000
-"""Up to so many vectors all are compared."""
+EXACT_ROWS = 100_000
+"""Up to so many vectors all are compared: a query takes less than the embedding of its picture does."""
 MOST_APPROXIMATE = 1000
 """Whoever wants more answers than these gets them by comparing all."""
 MEMORY = "4GB"
@@ -50,8 +51,10 @@ class FolderIndex(VectorIndex):
         self._writes = 0
 
     @classmethod
-    def make(cls, folder: str | os.PathLike[str], family_id: str, dimension: int) -> "FolderIndex":
-        """A new one, empty."""
+    def make(
+        cls, folder: str | os.PathLike[str], family_id: str, dimension: int, made_with: str | None = None
+    ) -> "FolderIndex":
+        """A new one, empty; `made_with` is where a network is stored that embeds for it."""
         place = Path(folder)
         with locked(place):
             if (place / NAME).exists():
@@ -62,7 +65,8 @@ class FolderIndex(VectorIndex):
                 raise SearchError(f"{place} exists and is no gallery; choose another folder")
             place.mkdir(exist_ok=True)
             sweep(place)
-            generations = (Generation(family_id=family_id),)
+            where = made_with if made_with is None or is_address(made_with) else str(Path(made_with).resolve())
+            generations = (Generation(family_id=family_id, made_with=where),)
             Manifest(revision=0, dimension=dimension, generations=generations).write(place)
         return cls(place)
 
@@ -82,6 +86,30 @@ class FolderIndex(VectorIndex):
     @property
     def family_id(self) -> str:
         return self.manifest.current.family_id
+
+    @property
+    def made_with(self) -> str:
+        """Where the network is stored that it was built with."""
+        place = self.manifest.current.made_with
+        if place is None:
+            raise SearchError(f"{self.folder} does not know a network of its family, {self.family_id}; say --model")
+        return place
+
+    @property
+    def bytes(self) -> int:
+        """Of its files."""
+        return sum(file.bytes for file in self.manifest.files)
+
+    def made_by(self) -> dict[tuple[str, float], int]:
+        """How many vectors each member has made, by family and capacity."""
+        snapshot, found = self._snapshot, Counter[tuple[str, float]]()
+        for start, segment in zip(snapshot.starts.tolist(), snapshot.segments, strict=False):
+            kept = ~snapshot.removed[start : start + len(segment)]
+            pairs = np.stack([segment.generations[kept].astype(np.float64), segment.capacities[kept]])
+            values, counts = np.unique(pairs, axis=1, return_counts=True)
+            for generation, capacity, count in zip(*values, counts, strict=True):
+                found[self.manifest.generations[int(generation)].family_id, float(capacity)] += int(count)
+        return dict(sorted(found.items(), reverse=True))
 
     def __len__(self) -> int:
         return len(self._snapshot)
@@ -156,7 +184,7 @@ class FolderIndex(VectorIndex):
             if names:
                 self._commit(**self._without(present.values()))
 
-    def compact(self) -> None:
+    def compact(self, memory: str | float = MEMORY) -> None:
         """Write the vectors that count into as few segments as they need, and free the room of the others."""
         with self.writing():
             snapshot = self._snapshot
@@ -174,12 +202,12 @@ class FolderIndex(VectorIndex):
             if planned:
                 entries.append(self._joined(len(entries), planned))
             self._commit(segments=tuple(entries), removed=None, removed_rows=0, approximate=None)
-            self.flush()
+            self.flush(memory)
 
     def flush(self, memory: str | float = MEMORY) -> None:
         with self.writing():
             snapshot, before = self._snapshot, self.manifest.approximate
-            if not approximate.installed() or len(self) <= EXACT_ROWS:
+            if not engine.installed() or len(self) <= EXACT_ROWS:
                 return
             covered = 0 if before is None else before.rows
             if before is not None and self.manifest.rows - covered <= max(EXACT_ROWS, covered // 10) // 2:
@@ -244,7 +272,7 @@ class FolderIndex(VectorIndex):
         snapshot = self._snapshot
         scores, rows = self.nearest(queries, k, where)
         return [
-            [Hit(score, partial(snapshot.record, row)) for score, row in zip(*pair, strict=True)]
+            [Hit(score, row, snapshot) for score, row in zip(*pair, strict=True)]
             for pair in zip(scores.tolist(), rows.tolist(), strict=True)
         ]
 

@@ -73,9 +73,13 @@ class Evidence(Checked):
 
 
 class Generation(Checked):
-    """A family whose members ask, and made vectors; `retired` when none of its vectors are left after an upgrade."""
+    """A family whose members ask, and made vectors; `retired` when none of its vectors are left after an upgrade.
+
+    made_with: where the network is stored, if it was told.
+    """
 
     family_id: Line
+    made_with: str | None = None
     evidence: Evidence | None = None
     retired: bool = False
 

@@ -1,5 +1,6 @@
 """A gallery as one manifest describes it: every file checked, then mapped. It stays what it is while others write."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,10 +13,10 @@ import numpy.typing as npt
 
 from prunnet._checked import load_tensors
 from prunnet.errors import DamagedError
-from prunnet.search import approximate
+from prunnet.search import engine
 from prunnet.search.answers import Record
 from prunnet.search.approximate import Approximate
-from prunnet.search.columns import Metadata
+from prunnet.search.columns import ABSENT, Column, Metadata, Value, as_text, join_columns
 from prunnet.search.manifest import Manifest, StoredFile, read_manifest
 from prunnet.search.segment import Segment, keys_of
 
@@ -88,6 +89,20 @@ class Snapshot:
                 here &= column.equal_to(value) if column is not None else np.False_
         return flags
 
+    def codes(self, key: str) -> "Codes":
+        """The values of all rows under one key."""
+        return Codes([(segment.columns.get(key), len(segment)) for segment in self.segments])
+
+    def holds(self, key: str, value: Value) -> bool:
+        """Whether a vector that counts has this in its metadata."""
+        for start, segment in zip(self.starts.tolist(), self.segments, strict=False):
+            column = segment.columns.get(key)
+            if column is None or column.values.place(as_text(value)) == ABSENT:
+                continue
+            if (column.equal_to(value) & ~self.removed[start : start + len(segment)]).any():
+                return True
+        return False
+
     def find(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those `ids` that are there."""
         keys, found = keys_of(ids), {}
@@ -97,10 +112,22 @@ class Snapshot:
                     found[ids[asked]] = start + place
         return found
 
+    def id(self, row: int) -> str:
+        segment, place = self._place(row)
+        return segment.ids.at(place)
+
+    def _place(self, row: int) -> tuple[Segment, int]:
+        number = bisect_right(self._ends, row)
+        return self.segments[number], row - (self._ends[number - 1] if number else 0)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        ends: list[int] = self.starts[1:].tolist()
+        return ends
+
     def record(self, row: int) -> Record:
         """What is known about the vector of a row."""
-        number = int(np.searchsorted(self.starts, row, "right")) - 1
-        segment, place = self.segments[number], row - int(self.starts[number])
+        segment, place = self._place(row)
         family_id = self.manifest.generations[int(segment.generations[place])].family_id
         return Record(segment.ids.at(place), segment.metadata(place), float(segment.capacities[place]), family_id)
 
@@ -108,6 +135,22 @@ class Snapshot:
         """Those that are left of it."""
         made = [segment.generations == generation for segment in self.segments]
         return np.flatnonzero(np.concatenate(made) & self.live) if made else np.empty(0, dtype=np.int64)
+
+
+class Codes:
+    """One key of the metadata of all rows, by numbers."""
+
+    def __init__(self, columns: Sequence[tuple[Column | None, int]]) -> None:
+        joined = join_columns([({} if column is None else {"": column}, rows) for column, rows in columns])
+        self._column = joined.get("")
+
+    def flags(self, value: str | None, rows: Rows) -> Flags:
+        """Which of `rows` have `value`."""
+        code = ABSENT if value is None or self._column is None else self._column.values.place(as_text(value))
+        if code == ABSENT or self._column is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        flags: Flags = self._column.codes[rows] == code
+        return flags
 
 
 def damages(folder: Path, files: Iterable[StoredFile]) -> list[str]:
@@ -129,6 +172,6 @@ def _removed(folder: Path, manifest: Manifest) -> Flags:
 
 
 def _approximate(folder: Path, manifest: Manifest) -> Approximate | None:
-    if manifest.approximate is None or not approximate.installed():
+    if manifest.approximate is None or not engine.installed():
         return None
     return Approximate(folder / manifest.approximate.file.name, manifest.approximate)
