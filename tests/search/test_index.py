@@ -5,11 +5,11 @@ import multiprocessing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.search.vectors import FAMILY, contents, embedded, names, some, unit
 
 import prunnet
 from prunnet import VectorIndex
@@ -17,7 +17,6 @@ from prunnet.errors import BusyError, DamagedError, FamilyError, SearchError
 from prunnet.search import folder as folder_module
 from prunnet.search.folder import FolderIndex
 from prunnet.search.merging import FAN, to_merge
-from tests.search.vectors import FAMILY, embedded, names, some, unit
 
 
 @pytest.fixture
@@ -35,18 +34,6 @@ def ids_of(answers: Any) -> list[list[str]]:
     return [[hit.id for hit in hits] for hits in answers]
 
 
-def contents(index: FolderIndex) -> dict[str, tuple[list[float], dict[str, Any], float, str]]:
-    """Everything in it, by id."""
-    snapshot, found = index.snapshot, {}
-    for row in np.flatnonzero(snapshot.live).tolist():
-        record = snapshot.record(row)
-        number = int(np.searchsorted(snapshot.starts, row, "right")) - 1
-        vector = snapshot.segments[number].vectors[row - int(snapshot.starts[number])].tolist()
-        assert record.id not in found, f"{record.id} is there twice"
-        found[record.id] = (vector, record.metadata, record.capacity, record.family_id)
-    return found
-
-
 Expected = dict[str, tuple[Any, dict[str, Any], float]]
 
 
@@ -59,7 +46,7 @@ def brute_force(rows: Expected, query: torch.Tensor, k: int, where: dict[str, An
     return sorted((float(query @ vector) for vector in fitting), reverse=True)[:k]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_an_index_is_a_dictionary_searched_by_brute_force(data: st.DataObject, tmp_path_factory: Any) -> None:
     index: Any = VectorIndex.create(tmp_path_factory.mktemp("property") / "gallery", some(1))

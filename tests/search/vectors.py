@@ -1,9 +1,13 @@
 """Vectors with the shape of real embeddings, and what an index of them must answer."""
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from prunnet import Embeddings
+from prunnet.search.folder import FolderIndex
 
 FAMILY = "family-a"
 
@@ -31,3 +35,18 @@ def clustered(count: int, dimension: int = 32, centres: int = 200, seed: int = 0
     chosen = torch.randint(centres, (count,), generator=generator)
     vectors = middle[chosen] + 0.6 * torch.randn(count, dimension, generator=generator)
     return torch.nn.functional.normalize(vectors, dim=1)
+
+
+Contents = dict[str, tuple[list[float], dict[str, Any], float, str]]
+
+
+def contents(index: FolderIndex) -> Contents:
+    """Everything in it by id: vector, metadata, and the member and family that made it."""
+    snapshot, found = index.snapshot, {}
+    for row in np.flatnonzero(snapshot.live).tolist():
+        record = snapshot.record(row)
+        number = int(np.searchsorted(snapshot.starts, row, "right")) - 1
+        vector = snapshot.segments[number].vectors[row - int(snapshot.starts[number])].tolist()
+        assert record.id not in found, f"{record.id} is there twice"
+        found[record.id] = (vector, record.metadata, record.capacity, record.family_id)
+    return found

@@ -17,7 +17,7 @@ def search(
     model: Annotated[
         str | None,
         typer.Option(
-            help="What embeds the queries: a run, family or subnetwork, a .prun (or its address), or an exported .onnx.",
+            help="Who asks: a run, family or subnetwork, a .prun (or its address), or an exported .onnx.",
             show_default="what the gallery was built with",
         ),
     ] = None,
@@ -39,6 +39,8 @@ def search(
     Examples:  prunnet search gallery/ query.jpg --model phone.prun -k 5
                prunnet search gallery/ queries/ --model phone.prun --out answers.csv --open
     """
+    import webbrowser
+
     from prunnet.cli.arguments import say
     from prunnet.report.answers import write_answers_page
     from prunnet.search import images_in, open_encoder
@@ -61,7 +63,7 @@ def search(
     if open_page:
         page = write_answers_page(asked, Path("answers.html") if out is None else out.with_suffix(".html"))
         say(f"written to {page}")
-        typer.launch(page.resolve().as_uri())
+        webbrowser.open(page.resolve().as_uri())
 
 
 def _conditions(where: list[str] | None) -> dict[str, str]:

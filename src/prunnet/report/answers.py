@@ -24,7 +24,8 @@ def write_answers_page(asked: Asked, file: Path) -> Path:
         file,
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="icon" href="data:,"><title>PrunNet · answers</title>\n<style>\n{style}</style></head><body><main>\n'
+        '<link rel="icon" href="data:,"><title>PrunNet · answers</title>\n'
+        f"<style>\n{style}</style></head><body><main>\n"
         f"<header><h1>Answers</h1><p>{_summary(asked, len(shown))}</p></header>\n"
         f'<section><div class="searches">{searches}</div></section>\n</main></body></html>\n',
     )
@@ -44,9 +45,8 @@ def _search(asked: Asked, query: Query, hits: list[Hit]) -> str:
     name = escape(query.label or query.id)
     image = f'<img src="{picture(asked.images.image(query.index))}" alt="query: {name}">'
     found = "".join(_hit(query, hit) for hit in hits)
-    return (
-        f'<div class="search"><div class="asked">{image}{name}</div><div><div class="found">{found}</div></div></div>'
-    )
+    asking = f'<div class="asked">{image}{name}</div>'
+    return f'<div class="search">{asking}<div><div class="found">{found}</div></div></div>'
 
 
 def _hit(query: Query, hit: Hit) -> str:

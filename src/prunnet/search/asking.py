@@ -10,12 +10,13 @@ import torch
 
 from prunnet._files import write_text
 from prunnet.data import ImageSet
-from prunnet.errors import FamilyError, SearchError
+from prunnet.errors import SearchError
 from prunnet.evaluation import Encoder, embedded_batches
 from prunnet.network import Embeddings
 from prunnet.search.answers import Answers
 from prunnet.search.columns import Metadata
 from prunnet.search.folder import FolderIndex
+from prunnet.search.guard import check_family
 from prunnet.search.measuring import mean_average_precision
 from prunnet.search.sources import label_of
 
@@ -67,12 +68,7 @@ def ask(
     workers: int = 0,
 ) -> Asked:
     """The `k` nearest in `gallery` to each of `images` that can be read."""
-    known = [generation.family_id for generation in gallery.manifest.generations]
-    if encoder.family_id not in known:
-        raise FamilyError(
-            f"{gallery.folder} is a gallery of family {gallery.family_id}; a network of family {encoder.family_id} cannot "
-            "ask it: use a member of its family, or build a gallery with this one"
-        )
+    check_family(encoder.family_id, gallery.manifest.generations, gallery.folder, adding=False)
     parts = list(embedded_batches(encoder, images, batch_size=batch_size, workers=workers, description="asking by"))
     unreadable = tuple(message for part in parts for message in part.unreadable)
     if not any(len(part.vectors) for part in parts):

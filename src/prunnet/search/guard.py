@@ -47,8 +47,8 @@ def check_family(family_id: str, generations: Sequence[Generation], place: objec
                 )
             return number
     raise FamilyError(
-        f"embeddings of family {family_id} do not belong into {place}, which is of family "
-        f"{generations[-1].family_id}; use a member of that family, or make another index"
+        f"embeddings of family {family_id} do not belong into {place}, a gallery of family "
+        f"{generations[-1].family_id}; use a member of that family, or make another gallery"
     )
 
 

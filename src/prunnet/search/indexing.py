@@ -12,11 +12,12 @@ import torch
 from prunnet._checked import file_digest
 from prunnet._progress import track
 from prunnet.data import ImageSet
-from prunnet.errors import FamilyError, SearchError, UnreadableImageError
+from prunnet.errors import SearchError, UnreadableImageError
 from prunnet.evaluation import Encoder, embedded_batches
 from prunnet.network import Embeddings
 from prunnet.search.columns import Metadata
 from prunnet.search.folder import FolderIndex
+from prunnet.search.guard import check_family
 from prunnet.search.manifest import NAME
 from prunnet.search.sources import described
 
@@ -94,11 +95,7 @@ def _opened(place: Path, encoder: Encoder, made_with: str | None) -> FolderIndex
             dimension = encoder(torch.zeros(1, *size)).shape[1]
         return FolderIndex.make(place, encoder.family_id, dimension, made_with)
     gallery = FolderIndex(place)
-    if encoder.family_id not in {generation.family_id for generation in gallery.manifest.generations}:
-        raise FamilyError(
-            f"{place} is a gallery of family {gallery.family_id}; a network of family {encoder.family_id} cannot add "
-            "to it: use a member of its family, or make another gallery"
-        )
+    check_family(encoder.family_id, gallery.manifest.generations, place, adding=True)
     return gallery
 
 
