@@ -130,7 +130,7 @@ def test_an_upgrade_killed_again_and_again_ends_as_if_it_had_not_been(runs: Path
     new = held(whole)
     kills, random = 0, Random(0)
     for _ in range(30):
-        if not run(works.upgrade, folder, folder, runs / "b", at=random.randint(1, 120)).killed:
+        if not run(works.upgrade, folder, folder, runs / "b", at=random.randint(5, 30)).killed:
             break
         kills += 1
         found = held(folder)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from prunnet.errors import FamilyError, SearchError
@@ -26,15 +27,14 @@ def check_vectors(embeddings: Embeddings, dimension: int, place: object) -> Tens
     if vectors.ndim != 2 or vectors.shape[1] != dimension:
         found = f"{vectors.shape[1]} dimensions" if vectors.ndim == 2 else f"shape {tuple(vectors.shape)}"
         raise SearchError(f"{place} holds vectors of {dimension} dimensions; these have {found}")
-    lengths = vectors.norm(dim=1)
-    if not lengths.isfinite().all():
-        bad = int((~lengths.isfinite()).sum())
+    lengths = torch.linalg.vector_norm(vectors, dim=1)
+    if bool(((lengths - 1).abs() <= LENGTH_ERROR).all()):
+        return vectors.contiguous()
+    if bad := int((~lengths.isfinite()).sum()):
         raise SearchError(
             f"{bad} of {len(vectors)} vectors hold NaN or infinity; the network that made them is damaged"
         )
-    if ((lengths - 1).abs() > LENGTH_ERROR).any():
-        raise SearchError(f"embeddings have length 1; found one of {float(lengths[(lengths - 1).abs().argmax()]):.4g}")
-    return vectors.contiguous()
+    raise SearchError(f"embeddings have length 1; found one of {float(lengths[(lengths - 1).abs().argmax()]):.4g}")
 
 
 def check_family(family_id: str, generations: Sequence[Generation], place: object, *, adding: bool) -> int:
