@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +275,26 @@ def test_ids_and_metadata_may_be_any_text(index: FolderIndex) -> None:
         zip(strange, strange, strict=True)
     )
     assert ids_of(index.search(some(1), 5, {"path": "\udcff"})) == [["\udcff"]]
+
+
+FULL = """
+import resource, signal, sys
+from prunnet import VectorIndex
+from tests.search.vectors import names, some
+index = VectorIndex.open(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+index.add(some(2000), names(2000))
+"""
+
+
+def test_a_full_disk_says_so_and_leaves_it_whole(index: FolderIndex) -> None:
+    index.add(some(3), names(3))
+    before = contents(index)
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, index.folder], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
+    assert done.returncode and "File too large" in done.stderr.splitlines()[-1]
+    assert contents(reopened(index)) == before
+    index.add(some(1, seed=1), ["more"])
+    assert len(list(index.folder.iterdir())) == 3  # what was half written is swept

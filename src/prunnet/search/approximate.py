@@ -27,6 +27,7 @@ FIRST = 10
 SAMPLE = 256
 ITERATIONS = 10
 POINTS_PER_LIST = 64
+LEAST_PER_LIST = 39
 GROWTH = 4
 """An index is extended until it has so many times the vectors that its centres were found on, and then built anew."""
 
@@ -94,8 +95,10 @@ def build(
 
 
 def lists_for(count: int) -> int:
-    """About four times the root of the number of vectors, a power of two."""
-    return int(2 ** round(math.log2(4 * math.sqrt(count))))
+    """About four times the root of the number of vectors, a power of two; in a list of few there would be little to
+    find its centre by.
+    """
+    return int(min(2 ** round(math.log2(4 * math.sqrt(count))), max(1, count // LEAST_PER_LIST)))
 
 
 def _trained(segments: Sequence[Segment], live: Flags, codes: str) -> Any:
