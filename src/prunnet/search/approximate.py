@@ -48,13 +48,18 @@ class Approximate:
             raise SearchError(f"{file} cannot be read by faiss {faiss.__version__}: {_line(error)}") from None
 
     def search(self, queries: npt.NDArray[np.float32], k: int, allowed: Flags | None) -> tuple[Any, Any]:
-        """Scores and rows `[queries, k]`; -1 where fewer were found."""
+        """Scores and rows `[queries, k]`; -1 where fewer were found.
+
+        Where only some rows are `allowed`, the nearest of them are further away, and more lists are looked into.
+        """
         if allowed is None:
             return self._index.search(queries, k)  # type: ignore[no-any-return]
         faiss = engine.faiss()
-        bits = np.packbits(allowed[: self.entry.rows], bitorder="little")
-        selector = faiss.IDSelectorBitmap(self.entry.rows, faiss.swig_ptr(bits))
-        options = faiss.SearchParametersIVF(sel=selector, nprobe=self.entry.probes)
+        entry, here = self.entry, allowed[: self.entry.rows]
+        bits = np.packbits(here, bitorder="little")
+        probes = min(entry.lists, math.ceil(entry.probes * entry.rows / max(1, int(here.sum()))))
+        selector = faiss.IDSelectorBitmap(entry.rows, faiss.swig_ptr(bits))
+        options = faiss.SearchParametersIVF(sel=selector, nprobe=probes)
         return self._index.search(queries, k, params=options)  # type: ignore[no-any-return]
 
 
