@@ -13,6 +13,7 @@ from prunnet.search.asking import Asked, Query
 
 SHOWN = 200  # queries
 ANSWERS = 10
+ROW = 5
 
 
 def write_answers_page(asked: Asked, file: Path) -> Path:
@@ -44,9 +45,14 @@ def _summary(asked: Asked, shown: int) -> str:
 def _search(asked: Asked, query: Query, hits: list[Hit]) -> str:
     name = escape(query.label or query.id)
     image = f'<img src="{picture(asked.images.image(query.index))}" alt="query: {name}">'
-    found = "".join(_hit(query, hit) for hit in hits)
+    rows = "".join(_row(query, hits[start : start + ROW]) for start in range(0, len(hits), ROW))
     asking = f'<div class="asked">{image}{name}</div>'
-    return f'<div class="search">{asking}<div><div class="found">{found}</div></div></div>'
+    return f'<div class="search">{asking}<div>{rows}</div></div>'
+
+
+def _row(query: Query, hits: list[Hit]) -> str:
+    """A few answers, after the similarity of the first."""
+    return f'<div class="found"><span>{hits[0].score:.2f}</span>{"".join(_hit(query, hit) for hit in hits)}</div>'
 
 
 def _hit(query: Query, hit: Hit) -> str:

@@ -155,8 +155,9 @@ class Codes:
 
 def damages(folder: Path, files: Iterable[StoredFile]) -> list[str]:
     """What is wrong with `files`, a line each."""
+    largest_first = sorted(files, key=lambda file: -file.bytes)  # so that the threads end together
     with ThreadPoolExecutor(THREADS) as pool:
-        return [found for found in pool.map(lambda file: file.damage(folder), files) if found is not None]
+        return [found for found in pool.map(lambda file: file.damage(folder), largest_first) if found is not None]
 
 
 def _removed(folder: Path, manifest: Manifest) -> Flags:
