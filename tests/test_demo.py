@@ -25,7 +25,7 @@ TINY: dict[str, Any] = {
     "batch_size": 16,
     "epochs": 1,
 }
-STAGES = ("data", "train", "matrix", "prune", "pack", "export", "search", "report")
+STAGES = ("data", "train", "matrix", "prune", "pack", "export", "search", "index", "report")
 MADE = ("13-percent/model.safetensors", "13-percent.onnx", "family.prun", f"within-{BUDGET}.prun")
 
 
@@ -45,6 +45,7 @@ def test_every_stage_says_what_it_does(finished: tuple[Path, str]) -> None:
     text = finished[1]
     for number, stage in enumerate(STAGES, start=1):
         assert f"\n{number}  {stage}  " in text
+    assert "asked by 13 % of family.prun: mAP " in text and "--model" in text and "--capacity 0.13 -k 5 --open" in text
     assert "13 %, never trained: " in text and "of what the dense network reaches" in text
 
 
@@ -59,6 +60,8 @@ def test_all_that_is_made_belongs_to_one_family(finished: tuple[Path, str]) -> N
     assert small.adapted and within.adapted
     assert within.capacity == prunnet.capacity_for(net, max_bytes=BUDGET)
     assert (out / f"within-{BUDGET}.prun").stat().st_size <= 200_000
+    gallery = prunnet.VectorIndex.open(out / "gallery")
+    assert gallery.family_id == net.family_id and len(gallery) == len(prunnet.Run(out / "run").load_data().gallery)
     report = (out / "report.html").read_text()
     assert "family.prun" in report and "13-percent.onnx" in report
 

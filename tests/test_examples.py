@@ -71,6 +71,12 @@ def test_query_small_gallery_large(trained: Path) -> None:
     assert len(lines) == 8 and all(re.match(r"([✓✗] ){5} U\+", line) for line in lines)
 
 
+def test_search_a_gallery(trained: Path) -> None:
+    *lines, last = run("search_a_gallery.py", "--run", trained).splitlines()
+    assert len(lines) >= 8 and all(re.match(r"([✓✗] ){5}U\+", line) for line in lines)
+    assert re.match(r"nearest in store 9: U\+.*, cosine .*, by 20 %$", last)
+
+
 def test_progressive_download(trained: Path) -> None:
     text = run("progressive_download.py", "--run", trained)
     sizes = [int(size.replace(",", "")) for size in re.findall(r"([\d,]+) bytes", text)]

@@ -28,6 +28,7 @@ ORDER = [
     {"runs"},
     {"training"},
     {"deploy"},
+    {"search"},
     {"experiments", "report"},
     {"demo"},
     {"cli"},

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from prunnet.network import convert as convert
     from prunnet.network import create_backbone as create_backbone
     from prunnet.runs import Run as Run
+    from prunnet.search import VectorIndex as VectorIndex
+    from prunnet.search import index as index
     from prunnet.storage import load as load
     from prunnet.storage import save as save
     from prunnet.storage.prun import pack as pack
@@ -63,6 +65,7 @@ _HOMES = {
         "create_backbone",
     ),
     "runs": ("Run",),
+    "search": ("VectorIndex", "index"),
     "storage": ("load", "save"),
     "storage.prun": ("pack", "unpack"),
     "structured": ("Filters", "structured_subnetwork"),
@@ -84,6 +87,7 @@ _ROOMS = (
     "network",
     "report",
     "runs",
+    "search",
     "storage",
     "structured",
     "training",

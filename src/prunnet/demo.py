@@ -6,9 +6,12 @@ demo/13-percent.onnx   the same for ONNX Runtime
 demo/within-200kB/     the largest subnetwork within 200 kB
 demo/within-200kB.prun the same, packed
 demo/family.prun       every size in one file, each a prefix of it
+demo/photos/           the queries and the gallery as pictures, a folder per character
+demo/gallery/          the gallery, indexed by the dense network
 demo/report.html       what came out
 """
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +22,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from prunnet._files import remove_folder, replace_folder
 from prunnet.costs import capacity_for
 from prunnet.costs.quantities import format_quantity
 from prunnet.data import RetrievalData, training_images
@@ -30,6 +34,8 @@ from prunnet.network.capacity import format_capacity
 from prunnet.report import MadeFile, write_report
 from prunnet.report.summary import member_at
 from prunnet.runs import Run, resolve
+from prunnet.search import FolderIndex, images_in, index, open_encoder
+from prunnet.search.asking import ask
 from prunnet.storage import load
 from prunnet.storage.prun import pack, prefix_bytes
 from prunnet.training import train
@@ -136,6 +142,8 @@ class _Demo:
             self._optional(lambda: self._export(small))
         with self._stage("search", "The small network asks for unseen characters in the gallery of the dense one."):
             self._search(net.subnetwork(1.0), small, within, data)
+        with self._stage("index", "The same gallery from files: indexed once, kept on disk, asked by the packed 13 %."):
+            self._index(net, small, data)
         with self._stage("report", "Everything above in one file for any browser, no network needed."):
             return write_report(
                 self.trained, self.out / "report.html", capacity=NEVER_TRAINED, data=data, made=self.made
@@ -221,3 +229,37 @@ class _Demo:
             scores = score(query.vectors, gallery.vectors, relevance, ("mAP", "Recall@1", "Recall@5"))
             figures = ", ".join(f"{name} {100 * float(np.nanmean(values)):.1f}" for name, values in scores.items())
             self._say(f"queries by {format_capacity(network.capacity):>7}, gallery by 100 %: {figures}")
+
+    def _index(self, net: Family, small: Subnetwork, data: RetrievalData) -> None:
+        photos = self._photos(data)
+        place = self.out / "gallery"
+        if place.exists() and FolderIndex(place).family_id != net.family_id:
+            remove_folder(place)
+        done = index(place, net.subnetwork(1.0), images_in(photos / "gallery"), made_with=str(self.trained.folder))
+        gallery, packed = FolderIndex(place), self.out / "family.prun"
+        self._say(f"{place}, {format_quantity(gallery.bytes, 'B')}: {done}, {len(gallery):,} vectors by 100 %")
+        asking = open_encoder(packed, NEVER_TRAINED) if packed.exists() else small
+        asked = ask(gallery, asking, images_in(photos / "query"), k=5)
+        assert asked.mean_average_precision is not None
+        who = packed.name if packed.exists() else "13-percent/"
+        self._say(
+            f"asked by {format_capacity(asking.capacity)} of {who}: mAP {100 * asked.mean_average_precision:.1f} for "
+            f"{len(asked.queries):,} queries"
+        )
+        query, model = asked.queries[0].path, f"{packed} --capacity {NEVER_TRAINED:g}"
+        self._say("try it, with one of these pictures or your own:")
+        shown = f"prunnet search {place} {os.path.relpath(query or '')} --model {model} -k 5 --open"
+        self._say(shown if packed.exists() else shown.replace(model, str(self.out / "13-percent")), "bold")
+
+    def _photos(self, data: RetrievalData) -> Path:
+        """Queries and gallery as files, a folder per class."""
+        photos = self.out / "photos"
+        if photos.exists():
+            return photos
+        with replace_folder(photos) as staged:
+            for part, images in (("query", data.query), ("gallery", data.gallery)):
+                for place, id in enumerate(images.ids):
+                    file = staged / part / f"{id}.png"
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    images.image(place).save(file)
+        return photos

@@ -92,6 +92,10 @@ class ExportError(PrunNetError):
     """An export that cannot be made, does not compute what torch computes, or cannot be read back."""
 
 
+class SearchError(PrunNetError, ValueError):
+    """A gallery that is not there, or vectors, ids, metadata or a question that do not fit it."""
+
+
 class SuiteError(PrunNetError, ValueError):
     """A suite or row that does not exist, or settings that a suite cannot take."""
 

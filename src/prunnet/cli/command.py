@@ -15,10 +15,12 @@ from prunnet.cli.data import app as data
 from prunnet.cli.demo import demo
 from prunnet.cli.evaluate import evaluate
 from prunnet.cli.export import export
+from prunnet.cli.index import app as index
 from prunnet.cli.info import info
 from prunnet.cli.pack import pack, unpack
 from prunnet.cli.prune import prune
 from prunnet.cli.report import report
+from prunnet.cli.search import search
 from prunnet.cli.train import train
 from prunnet.errors import PrunNetError
 
@@ -30,8 +32,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, evaluate, compare, report, prune, export, pack, unpack, bench, info):
+for command in (demo, train, evaluate, compare, report, prune, export, pack, unpack, bench, info, search):
     app.command()(command)
+app.add_typer(index, name="index")
 app.add_typer(data, name="data")
 
 _MORE_SPACE = "free some space, or choose another folder"

@@ -8,7 +8,7 @@ matrix.heatmap("matrix.png")
 
 from prunnet.evaluation.bootstrap import Intervals
 from prunnet.evaluation.check import CompatibilityCheck, Violation
-from prunnet.evaluation.embedding import Embedded, embed_images, embed_readable
+from prunnet.evaluation.embedding import Embedded, Encoder, embed_images, embed_readable, embedded_batches
 from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, score
 from prunnet.evaluation.relevance import LabelRelevance, Relevance, TruthRelevance, relevance_of
@@ -19,6 +19,7 @@ __all__ = [
     "CompatibilityCheck",
     "CompatibilityMatrix",
     "Embedded",
+    "Encoder",
     "Intervals",
     "LabelRelevance",
     "Metric",
@@ -29,6 +30,7 @@ __all__ = [
     "compatibility_matrix",
     "embed_images",
     "embed_readable",
+    "embedded_batches",
     "evaluate",
     "relevance_of",
     "revisited_map",

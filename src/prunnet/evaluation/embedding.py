@@ -41,6 +41,34 @@ class Embedded(NamedTuple):
     readable: npt.NDArray[np.bool_]
 
 
+class EmbeddedBatch(NamedTuple):
+    """The images that could be read of a batch, by index, and why the others could not."""
+
+    indices: Tensor
+    vectors: Tensor
+    unreadable: tuple[str, ...]
+
+
+@torch.no_grad()
+def embedded_batches(
+    encoder: Encoder,
+    images: ImageSet,
+    *,
+    batch_size: int = 64,
+    workers: int = 0,
+    description: str = "",
+    on_error: OnError = "skip",
+) -> Iterator[EmbeddedBatch]:
+    """Embed images in order, a batch at a time, and show how far it is."""
+    transform = encoder.preprocessing.transform()
+    loader = make_loader(images, transform, batch_size, workers=workers, on_error=on_error)
+    parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
+    device = next((parameter.device for parameter in parameters), torch.device("cpu"))
+    for batch in track(loader, f"{description} {format_capacity(encoder.capacity)}".strip()):
+        vectors = encoder(batch.images.to(device)).float().cpu() if len(batch.images) else torch.empty(0)
+        yield EmbeddedBatch(batch.indices, vectors, batch.unreadable)
+
+
 def embed_images(
     encoder: Encoder,
     images: ImageSet,
@@ -74,7 +102,7 @@ def embed_readable(
     on_error: OnError = "skip",
 ) -> Embedded:
     """Embed the images that can be read; only what is whole is kept in `store`."""
-    capacity, family_id, preprocessing = encoder.capacity, encoder.family_id, encoder.preprocessing
+    capacity, family_id = encoder.capacity, encoder.family_id
     readable = np.ones(len(images), dtype=np.bool_)
     file = None
     if store is not None and isinstance(encoder, Subnetwork):
@@ -82,15 +110,13 @@ def embed_readable(
             file = store / f"{family_id}-{capacity:.6g}-{fingerprint(encoder, images)}.safetensors"
         if file is not None and (kept := _read(file, len(images))) is not None:
             return Embedded(Embeddings(kept, family_id, capacity), readable)
-    loader = make_loader(images, preprocessing.transform(), batch_size, workers=workers, on_error=on_error)
-    parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
-    device = next((parameter.device for parameter in parameters), torch.device("cpu"))
-    text = f"{description} {format_capacity(capacity)}".strip()
     read, parts = [], []
-    for batch in track(loader, text):
-        if len(batch.images):
+    for batch in embedded_batches(
+        encoder, images, batch_size=batch_size, workers=workers, description=description, on_error=on_error
+    ):
+        if len(batch.vectors):
             read.append(batch.indices)
-            parts.append(encoder(batch.images.to(device)).float().cpu())
+            parts.append(batch.vectors)
     if not parts:
         raise EvaluationError(f"none of the {len(images)} images can be read, {images.ids[0]} among them")
     vectors = torch.cat(parts)

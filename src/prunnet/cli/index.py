@@ -1,0 +1,267 @@
+"""`prunnet index`: a gallery of images that every member of a family can ask."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from prunnet.search import Indexed
+
+app = typer.Typer(help="Make a gallery of images, change it, and look after it.", no_args_is_help=True)
+
+Gallery = Annotated[Path, typer.Argument(metavar="GALLERY", help="The folder of a gallery.")]
+Images = Annotated[
+    str, typer.Argument(metavar="IMAGES", help="A folder, a picture, a manifest (.csv, .parquet) or a data set's name.")
+]
+Root = Annotated[Path | None, typer.Option(help="Folder of the images of a manifest or named data set.")]
+Capacity = Annotated[float | None, typer.Option(help="Which member embeds; default: the largest there is.")]
+Prefix = Annotated[str, typer.Option(help="Put before every id, which is the path of the image in its folder.")]
+Unique = Annotated[bool, typer.Option("--unique", help="Leave out pictures that are there under another id.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Embed images again whose ids are there.")]
+BatchSize = Annotated[int, typer.Option(help="Images embedded at once.", min=1)]
+Workers = Annotated[int, typer.Option(help="Processes that read images.", min=0)]
+
+
+@app.command("build")
+def build(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A run, family or subnetwork, a .prun, or an exported .onnx.")
+    ],
+    images: Images,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the gallery.")] = Path("gallery"),
+    root: Root = None,
+    capacity: Capacity = None,
+    prefix: Prefix = "",
+    unique: Unique = False,
+    batch_size: BatchSize = 64,
+    workers: Workers = 0,
+) -> None:
+    """Embed images into a gallery. Stopped and called again, it goes on where it was.
+
+    The id of an image is its path within the folder; a folder directly in it is its class. Images that cannot be read
+    are listed, and left out.
+
+    Examples:  prunnet index build runs/a photos/ --out gallery/
+    """
+    _add(out, model, images, root, capacity, prefix, False, unique, batch_size, workers)
+
+
+@app.command("add")
+def add(
+    gallery: Gallery,
+    images: Images,
+    model: Annotated[
+        str | None, typer.Option(help="Any member of the family.", show_default="what the gallery was built with")
+    ] = None,
+    root: Root = None,
+    capacity: Capacity = None,
+    prefix: Prefix = "",
+    replace: Replace = False,
+    unique: Unique = False,
+    batch_size: BatchSize = 64,
+    workers: Workers = 0,
+) -> None:
+    """Embed more images into a gallery. Any member of its family may; those whose ids are there are left as they are.
+
+    Examples:  prunnet index add gallery/ more/   ·   prunnet index add gallery/ more/ --model camera.prun --unique
+    """
+    from prunnet.search.folder import FolderIndex
+
+    made_by = model or FolderIndex(gallery).made_with
+    _add(gallery, made_by, images, root, capacity, prefix, replace, unique, batch_size, workers)
+
+
+@app.command("remove")
+def remove(
+    gallery: Gallery, ids: Annotated[list[str], typer.Argument(metavar="ID…", help="As `prunnet search` shows them.")]
+) -> None:
+    """Take images out of a gallery, all of those named or, if one is not there, none.
+
+    Examples:  prunnet index remove gallery/ chair/1.jpg chair/2.jpg
+    """
+    from prunnet.cli.arguments import say
+    from prunnet.search.folder import FolderIndex
+
+    index = FolderIndex(gallery)
+    index.remove(ids)
+    say(f"{len(ids):,} removed, {len(index):,} left in {gallery}")
+
+
+@app.command("check")
+def check(gallery: Gallery) -> None:
+    """Read every byte of a gallery and compare it with what was written; names each file that is damaged.
+
+    Ends with 0 if all is well, with 1 otherwise.
+
+    Examples:  prunnet index check gallery/
+    """
+    from rich.console import Console
+
+    from prunnet.cli.arguments import say
+    from prunnet.search.checking import problems
+
+    found, vectors = problems(gallery)
+    for problem in found:
+        Console(stderr=True).print(problem, style="red", markup=False, highlight=False, soft_wrap=True)
+    if found:
+        raise typer.Exit(1)
+    say(f"{gallery} is whole: {vectors:,} vectors", "green")
+
+
+@app.command("compact")
+def compact(
+    gallery: Gallery,
+    memory: Annotated[str, typer.Option(help="Bound of the approximate index; beyond it vectors have 8 bits.")] = "4GB",
+) -> None:
+    """Free the room of what was removed or replaced, and bring the approximate index up to date.
+
+    Examples:  prunnet index compact gallery/
+    """
+    from prunnet.cli.arguments import say
+    from prunnet.costs.quantities import format_quantity
+    from prunnet.search.folder import FolderIndex
+
+    index = FolderIndex(gallery)
+    before = index.bytes
+    index.compact(memory)
+    say(f"{gallery}: {format_quantity(before, 'B')} before, {format_quantity(index.bytes, 'B')} now")
+
+
+@app.command("info")
+def info(gallery: Gallery) -> None:
+    """Show what a gallery holds: families, members that made its vectors, size, and how it is searched.
+
+    Examples:  prunnet index info gallery/
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from prunnet.cli.arguments import say
+    from prunnet.costs.quantities import format_quantity
+    from prunnet.network.capacity import format_capacity
+    from prunnet.search.folder import FolderIndex
+    from prunnet.search.upgrading import verdict
+
+    index = FolderIndex(gallery)
+    manifest = index.manifest
+    size = format_quantity(index.bytes, "B")
+    table = Table(
+        title=escape(f"{gallery}: {len(index):,} vectors of {index.dimension} dimensions, {size}"), title_justify="left"
+    )
+    for heading in ("family", "member", "vectors"):
+        table.add_column(heading, justify="left" if heading == "family" else "right")
+    for (family_id, capacity), count in index.made_by().items():
+        table.add_row(family_id, format_capacity(capacity), f"{count:,}")
+    Console().print(table)
+    for generation in manifest.generations:
+        state = "retired" if generation.retired else "current" if generation is manifest.current else "being replaced"
+        say(f"family {generation.family_id}: {state}")
+        if generation.evidence is not None:
+            say(f"  {verdict(generation.evidence)}")
+    if manifest.removed_rows:
+        say(f"{manifest.removed_rows:,} vectors were removed or replaced; prunnet index compact frees their room")
+    if (found := manifest.approximate) is None:
+        say("search is exact: every vector is compared")
+    else:
+        say(
+            f"search is approximate: {found.codes} codes in {found.lists:,} lists, {found.probes} of them looked into; "
+            f"recall@10 {found.recall:.3f} on {found.sample} of its vectors"
+        )
+
+
+@app.command("upgrade")
+def upgrade(
+    gallery: Gallery,
+    to: Annotated[Path, typer.Option("--to", help="The run of the new family, trained with old=.")],
+    images: Annotated[
+        str | None,
+        typer.Option(help="Where the images are, by id.", show_default="the paths that the gallery has kept"),
+    ] = None,
+    root: Root = None,
+    capacity: Capacity = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Go on although new queries do worse in the old gallery than old ones.")
+    ] = False,
+    batch_size: BatchSize = 64,
+    workers: Workers = 0,
+) -> None:
+    """Embed a gallery anew by a new generation, while it goes on answering. Stopped and called again, it goes on.
+
+    The new family must have been trained compatible with that of the gallery; what its run measured is shown.
+
+    Examples:  prunnet train --data photos/ --set old=runs/a --out runs/b
+               prunnet index upgrade gallery/ --to runs/b
+    """
+    from prunnet.cli.arguments import say
+    from prunnet.runs import Run
+    from prunnet.search import images_in, open_encoder, verdict
+    from prunnet.search import upgrade as upgrade_gallery
+    from prunnet.search.folder import FolderIndex
+
+    index, run = FolderIndex(gallery), Run(to)
+    run.require_finished()
+    done = upgrade_gallery(
+        index,
+        run,
+        open_encoder(to, capacity),
+        images=None if images is None else images_in(images, root),
+        accept=accept,
+        batch_size=batch_size,
+        workers=workers,
+    )
+    if done.evidence is not None:
+        say(verdict(done.evidence))
+    _list_unreadable(done.indexed)
+    say(f"{gallery}: {done.indexed.added:,} of {len(index):,} embedded anew by family {index.family_id}")
+    if done.left:
+        say(
+            f"{len(done.left):,} are still of an older family, {done.left[0]} among them, and go on answering: put "
+            "their images back and call this again, name them with --images, or remove them",
+            "yellow",
+        )
+        raise typer.Exit(1)
+
+
+def _add(
+    gallery: Path,
+    model: str,
+    images: str,
+    root: Path | None,
+    capacity: float | None,
+    prefix: str,
+    replace: bool,
+    unique: bool,
+    batch_size: int,
+    workers: int,
+) -> None:
+    from prunnet.cli.arguments import say
+    from prunnet.network.capacity import format_capacity
+    from prunnet.search import images_in, index, open_encoder
+    from prunnet.search.folder import FolderIndex
+
+    found = images_in(images, root)
+    encoder = open_encoder(model, capacity)
+    done = index(
+        gallery,
+        encoder,
+        found,
+        prefix=prefix,
+        replace=replace,
+        unique=unique,
+        batch_size=batch_size,
+        workers=workers,
+        made_with=model,
+    )
+    _list_unreadable(done)
+    made = FolderIndex(gallery)
+    say(f"{gallery}: {done}, by the {format_capacity(encoder.capacity)} network of family {encoder.family_id}")
+    say(f"{len(made):,} vectors; ask it: prunnet search {gallery} QUERY.jpg --model {model}")
+
+
+def _list_unreadable(done: "Indexed") -> None:
+    from rich.console import Console
+
+    for message in done.unreadable:
+        Console(stderr=True).print(message, style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,169 @@
+"""Approximate search in many vectors: an inverted file of faiss with half-precision or 8-bit codes.
+
+Vectors are put into lists by their nearest centre; a query looks into the lists of the centres nearest to it. How many
+lists is decided when it is built, on a sample: as few as find `WANTED` of the true first ten.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from prunnet._files import write_atomically
+from prunnet._progress import track
+from prunnet.errors import SearchError
+from prunnet.search import engine
+from prunnet.search.exact import blocks, search_blocks
+from prunnet.search.manifest import ApproximateEntry, StoredFile
+from prunnet.search.segment import Segment
+
+WANTED = 0.97
+"""Recall@10 on the sample."""
+FIRST = 10
+SAMPLE = 256
+ITERATIONS = 10
+POINTS_PER_LIST = 64
+LEAST_PER_LIST = 39
+GROWTH = 4
+"""An index is extended until it has so many times the vectors that its centres were found on, and then built anew."""
+
+Flags = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+
+
+class Approximate:
+    """An index of the first rows of a gallery, mapped into memory."""
+
+    def __init__(self, file: Path, entry: ApproximateEntry) -> None:
+        faiss = engine.faiss()
+        self.entry = entry
+        try:
+            self._index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+            faiss.downcast_InvertedLists(self._index.invlists).prefetch_nthread = 0  # else each query starts threads
+        except RuntimeError as error:
+            raise SearchError(f"{file} cannot be read by faiss {faiss.__version__}: {_line(error)}") from None
+
+    def search(self, queries: npt.NDArray[np.float32], k: int, allowed: Flags | None) -> tuple[Any, Any]:
+        """Scores and rows `[queries, k]`; -1 where fewer were found.
+
+        Where only some rows are `allowed`, the nearest of them are further away, and more lists are looked into.
+        """
+        if allowed is None:
+            return self._index.search(queries, k)  # type: ignore[no-any-return]
+        faiss = engine.faiss()
+        entry, here = self.entry, allowed[: self.entry.rows]
+        bits = np.packbits(here, bitorder="little")
+        probes = min(entry.lists, math.ceil(entry.probes * entry.rows / max(1, int(here.sum()))))
+        selector = faiss.IDSelectorBitmap(entry.rows, faiss.swig_ptr(bits))
+        options = faiss.SearchParametersIVF(sel=selector, nprobe=probes)
+        return self._index.search(queries, k, params=options)  # type: ignore[no-any-return]
+
+
+def build(
+    segments: Sequence[Segment], live: Flags, memory: float, file: Path, before: tuple[Path, ApproximateEntry] | None
+) -> ApproximateEntry:
+    """Write an index of all `live` rows to `file`: that `before` with what came since, or a new one.
+
+    memory: bound of its bytes; half precision if it fits, 8 bits otherwise.
+    """
+    faiss = engine.faiss()
+    count, dimension = int(live.sum()), segments[0].vectors.shape[1]
+    codes: Literal["fp16", "int8"] = "fp16" if count * (2 * dimension + 8) <= memory else "int8"
+    if before is not None and before[1].codes == codes and count <= GROWTH * before[1].trained_on:
+        index, start, trained_on = faiss.read_index(str(before[0])), before[1].rows, before[1].trained_on
+    else:
+        index, start, trained_on = _trained(segments, live, codes), 0, count
+    for vectors, rows in track(list(_chunks(segments, live, start)), "indexing vectors"):
+        index.add_with_ids(vectors, rows)
+    probes, recall, sample = _measured(index, segments, live)
+    index.nprobe = probes
+    with write_atomically(file) as temporary:
+        try:
+            faiss.write_index(index, str(temporary))
+        except RuntimeError as error:
+            raise OSError(f"{file} cannot be written: {_line(error)}") from None
+        stored = StoredFile.of(temporary, file.name)
+    return ApproximateEntry(
+        file=stored,
+        rows=len(live),
+        trained_on=trained_on,
+        codes=codes,
+        lists=index.nlist,
+        probes=probes,
+        recall=recall,
+        sample=sample,
+    )
+
+
+def lists_for(count: int) -> int:
+    """About four times the root of the number of vectors, a power of two; in a list of few there would be little to
+    find its centre by.
+    """
+    return int(min(2 ** round(math.log2(4 * math.sqrt(count))), max(1, count // LEAST_PER_LIST)))
+
+
+def _trained(segments: Sequence[Segment], live: Flags, codes: str) -> Any:
+    faiss = engine.faiss()
+    rows = np.flatnonzero(live)
+    dimension, lists = segments[0].vectors.shape[1], lists_for(len(rows))
+    kind = f"IVF{lists},{'SQfp16' if codes == 'fp16' else 'SQ8'}"
+    index = faiss.index_factory(dimension, kind, faiss.METRIC_INNER_PRODUCT)
+    index.cp.niter = ITERATIONS
+    index.cp.max_points_per_centroid = POINTS_PER_LIST
+    index.train(rows_of(segments, _spread(rows, POINTS_PER_LIST * lists)))
+    return index
+
+
+def _chunks(segments: Sequence[Segment], live: Flags, start: int) -> Iterator[tuple[npt.NDArray[np.float32], Rows]]:
+    for vectors, rows in blocks(segments, live, start):
+        yield vectors.numpy(), rows.numpy()
+
+
+def _measured(index: Any, segments: Sequence[Segment], live: Flags) -> tuple[int, float, int]:
+    """How many lists to look into, and what share of the true first ten that finds for vectors of the gallery."""
+    sample = _spread(np.flatnonzero(live), SAMPLE)
+    queries = rows_of(segments, sample)
+    _, true = search_blocks(torch.from_numpy(queries), blocks(segments, live), FIRST + 1)
+    probes, recall = 1, 0.0
+    while probes <= index.nlist:
+        index.nprobe = probes
+        _, found = index.search(queries, FIRST + 1)
+        recall = recall_of(found, true.numpy(), sample)
+        if recall >= WANTED:
+            break
+        probes *= 2
+    return min(probes, index.nlist), recall, len(sample)
+
+
+def recall_of(found: Rows, true: Rows, themselves: Rows) -> float:
+    """The share of the true neighbours that were found, the queries themselves aside."""
+    shares = []
+    for own, answers, right in zip(themselves.tolist(), found.tolist(), true.tolist(), strict=True):
+        wanted = [row for row in right if row != own][:FIRST]
+        shares.append(len({*answers} & {*wanted}) / max(1, len(wanted)))
+    return float(np.mean(shares))
+
+
+def rows_of(segments: Sequence[Segment], rows: Rows) -> npt.NDArray[np.float32]:
+    """The vectors of these rows, which are in rising order."""
+    parts, first = [], 0
+    for segment in segments:
+        here = rows[(rows >= first) & (rows < first + len(segment))] - first
+        parts.append(segment.vectors[here])
+        first += len(segment)
+    return np.concatenate(parts)
+
+
+def _spread(rows: Rows, count: int) -> Rows:
+    """At most `count` of them, evenly spaced."""
+    if len(rows) <= count:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0]

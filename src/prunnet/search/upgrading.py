@@ -1,0 +1,157 @@
+"""From one generation to the next: embed a gallery again while it goes on answering.
+
+The new family was trained so that its queries are answered by old vectors (`old=`). An image is replaced in one step;
+whatever part is done, all of the gallery answers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prunnet.data import ImageSet
+from prunnet.data.images import UNLABELLED, FilePixels
+from prunnet.errors import FamilyError, SearchError
+from prunnet.evaluation import CompatibilityMatrix, Encoder
+from prunnet.runs import Run
+from prunnet.search.answers import Record
+from prunnet.search.folder import FolderIndex
+from prunnet.search.indexing import Indexed, add_images
+from prunnet.search.manifest import Evidence, Generation
+
+
+@dataclass
+class Upgraded:
+    """What came of an upgrade; `left` are the ids that are still of an older generation."""
+
+    indexed: Indexed
+    left: list[str]
+    evidence: Evidence | None
+
+
+def evidence_for(gallery: FolderIndex, run: Run) -> Evidence:
+    """What `run` measured about asking the vectors of this gallery; a family that was not made for it is refused."""
+    matrix = run.require_finished().matrix
+    new_id, old_id = run.network.family_id, gallery.family_id
+    old = _largest(matrix, old_id)
+    new = _largest(matrix, new_id)
+    if old is None or new is None:
+        raise FamilyError(
+            f"family {new_id} of {run.folder} was not trained compatible with family {old_id} of {gallery.folder} "
+            f"(prunnet train --set old=RUN); make a new gallery: prunnet index build {run.folder} IMAGES --out NEW"
+        )
+    values = matrix.values
+    return Evidence(
+        data=matrix.data,
+        metric=matrix.metric,
+        old_in_old=float(values[old, old]),
+        new_in_old=float(values[new, old]),
+        old_in_new=float(values[old, new]),
+        new_in_new=float(values[new, new]),
+        names=tuple(model.name for model in matrix.models),
+        values=tuple(tuple(map(float, row)) for row in values),
+    )
+
+
+def _largest(matrix: CompatibilityMatrix, family_id: str) -> int | None:
+    places = [place for place, model in enumerate(matrix.models) if model.family_id == family_id]
+    return max(places, key=lambda place: matrix.models[place].capacity, default=None)
+
+
+def verdict(evidence: Evidence) -> str:
+    """What to expect, in a line."""
+    return (
+        f"{evidence.metric} on {evidence.data}: old queries in the old gallery {100 * evidence.old_in_old:.1f}, new in "
+        f"the old {100 * evidence.new_in_old:.1f}, new in the new {100 * evidence.new_in_new:.1f}"
+    )
+
+
+def upgrade(
+    gallery: FolderIndex,
+    run: Run,
+    encoder: Encoder,
+    *,
+    images: ImageSet | None = None,
+    accept: bool = False,
+    batch_size: int = 64,
+    workers: int = 0,
+) -> Upgraded:
+    """Embed every image anew with a member of the family of `run`. Stopped and called again, it goes on.
+
+    images: where they are taken from by their ids; by default from the paths that the gallery has kept.
+    accept: go on although new queries do worse in the old gallery than old ones did.
+    """
+    with gallery.writing():
+        begin(gallery, run, accept=accept)
+        if encoder.family_id != gallery.family_id:
+            raise FamilyError(f"the encoder is of family {encoder.family_id}, the run of family {gallery.family_id}")
+        old = [gallery.snapshot.record(int(row)) for row in _older(gallery)]
+        asked = _from_paths(old) if images is None else _by_id(images, old)
+        done = Indexed()
+        if asked is not None:
+            known = {record.id: record.metadata for record in old}
+            done = add_images(
+                gallery, encoder, asked, replace=True, batch_size=batch_size, workers=workers, known=known
+            )
+        left = [gallery.snapshot.id(int(row)) for row in _older(gallery)]
+        if not left:
+            _retire(gallery)
+        gallery.flush()
+        return Upgraded(done, left, gallery.manifest.current.evidence)
+
+
+def begin(gallery: FolderIndex, run: Run, *, accept: bool = False) -> None:
+    """Let the gallery know the new generation, from when on its members ask and add."""
+    new_id = run.network.family_id
+    if new_id == gallery.family_id:
+        if len(gallery.manifest.generations) == 1:
+            raise SearchError(f"{gallery.folder} is of family {new_id} already: there is nothing to upgrade")
+        return
+    if len(_older(gallery)):
+        raise SearchError(
+            f"{gallery.folder} is being upgraded to family {gallery.family_id}; finish that first, with --to its run"
+        )
+    evidence = evidence_for(gallery, run)
+    if evidence.new_in_old < evidence.old_in_old and not accept:
+        raise SearchError(
+            f"{verdict(evidence)}: until all is embedded again answers would be worse than now; --accept takes that"
+        )
+    gallery.set_generations(
+        [
+            *gallery.manifest.generations,
+            Generation(family_id=new_id, made_with=str(run.folder.resolve()), evidence=evidence),
+        ]
+    )
+
+
+def _older(gallery: FolderIndex) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Rows that are not of the newest generation."""
+    newest = len(gallery.manifest.generations) - 1
+    rows = [gallery.snapshot.rows_of_generation(number) for number in range(newest)]
+    return np.concatenate([*rows, np.empty(0, dtype=np.int64)])
+
+
+def _retire(gallery: FolderIndex) -> None:
+    *old, current = gallery.manifest.generations
+    retired = [generation.model_copy(update={"retired": True}) for generation in old]
+    gallery.set_generations([*retired, current])
+    gallery.compact()
+
+
+def _from_paths(records: list[Record]) -> ImageSet | None:
+    """The images of `records`, as far as the gallery knows where they are."""
+    known = [record for record in records if "path" in record.metadata]
+    if not known:
+        return None
+    boxes = [tuple(map(float, str(record.metadata.get("box", "")).split())) or None for record in known]
+    names = sorted({str(record.metadata["label"]) for record in known if "label" in record.metadata})
+    labels = [
+        names.index(str(record.metadata["label"])) if "label" in record.metadata else UNLABELLED for record in known
+    ]
+    pixels = FilePixels([str(record.metadata["path"]) for record in known], boxes if any(boxes) else None)  # type: ignore[arg-type]
+    return ImageSet(pixels, labels, names, [record.id for record in known])
+
+
+def _by_id(images: ImageSet, records: list[Record]) -> ImageSet | None:
+    wanted = {record.id for record in records}
+    places = [place for place, id in enumerate(images.ids) if id in wanted]
+    return images.take(places) if places else None
