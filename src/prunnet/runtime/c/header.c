@@ -253,8 +253,8 @@ static int read_tensors(prun_header *header, const json_node *root, prun_problem
     header->rest = (int)parts[2]->count;
     if (!header->layers)
         return invalid(problem, "it names no layers, or layers that are none");
-    header->tensors = prun_allocate((size_t)count * sizeof(prun_tensor));
-    const prun_tensor **sorted = prun_allocate((size_t)count * sizeof *sorted);
+    header->tensors = prun_allocate_array(count, sizeof(prun_tensor));
+    const prun_tensor **sorted = prun_allocate_array(count, sizeof *sorted);
     if (!header->tensors || !sorted) {
         prun_release(sorted);
         return prun_fail(problem, PRUNNET_MEMORY, "there is not enough memory for its header");
@@ -300,7 +300,7 @@ static int read_grid(prun_header *header, const json_node *list, prun_problem *p
 {
     if (!is_list(list) || !list->count || list->count > MOST_BANDS)
         return invalid(problem, "its grid is none");
-    header->grid = prun_allocate(list->count * sizeof(double));
+    header->grid = prun_allocate_array(list->count, sizeof(double));
     if (!header->grid)
         return prun_fail(problem, PRUNNET_MEMORY, "there is not enough memory for its header");
     double before = 0;
@@ -327,7 +327,7 @@ static int read_sections(prun_header *header, const json_node *list, uint64_t st
     static const char *const keys[] = {"bytes", "membership", "sha256", NULL};
     if (!is_list(list) || list->count != (uint32_t)header->bands + 1)
         return invalid(problem, "it does not have a section per band");
-    prun_section *section = header->sections = prun_allocate(list->count * sizeof *section);
+    prun_section *section = header->sections = prun_allocate_array(list->count, sizeof *section);
     if (!section)
         return prun_fail(problem, PRUNNET_MEMORY, "there is not enough memory for its header");
     for (const json_node *item = list->first; item; item = item->next, section++) {

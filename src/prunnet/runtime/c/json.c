@@ -285,7 +285,7 @@ const json_node *json_parse(json_document *document, const char *text, size_t le
     *reason = "there is not enough memory";
     if (length >= UINT32_MAX || most > SIZE_MAX / sizeof(json_node))
         return NULL;
-    document->nodes = prun_allocate(most * sizeof(json_node));
+    document->nodes = prun_allocate_array(most, sizeof(json_node));
     document->strings = prun_allocate(length + 1);
     if (!document->nodes || !document->strings)
         return NULL;

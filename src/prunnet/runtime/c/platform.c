@@ -16,6 +16,11 @@ void *prun_allocate(size_t bytes)
     return (void *)aligned;
 }
 
+void *prun_allocate_array(uint64_t count, size_t size)
+{
+    return count > SIZE_MAX / size ? NULL : prun_allocate((size_t)count * size);
+}
+
 void prun_release(void *memory)
 {
     if (memory)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 void *prun_allocate(size_t bytes); /* zeroed, aligned to 64 bytes; NULL if there is no memory */
+void *prun_allocate_array(uint64_t count, size_t size);
 void prun_release(void *memory);
 void prun_sort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *));
 
