@@ -18,22 +18,26 @@ PK_INLINE size_t align(size_t bytes) { return (bytes + PK_ALIGN - 1) / PK_ALIGN 
 PK_INLINE int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 PK_INLINE int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
+PK_INLINE int within(int32_t value, int32_t low, int32_t high) { return value >= low && value <= high; }
+
+/* Sizes so small that no product of them below overflows, on 32-bit machines either. */
 static int possible(const pk_conv *c)
 {
-    const int32_t sizes[] = {c->images, c->in_channels, c->in_h, c->in_w, c->out_channels, c->out_h, c->out_w,
-                             c->kernel_h, c->kernel_w, c->stride_h, c->stride_w, c->groups, c->pad_top + 1, c->pad_left + 1};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i] < 1 || sizes[i] > 1 << 24) return 0;
+    const int32_t sides[] = {c->images, c->in_h, c->in_w, c->out_h, c->out_w};
+    const int32_t windows[] = {c->kernel_h, c->kernel_w, c->stride_h, c->stride_w, c->pad_top + 1, c->pad_left + 1};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        if (!within(sides[i], 1, 1 << 14)) return 0;
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        if (!within(windows[i], 1, 1 << 10)) return 0;
+    if (!within(c->in_channels, 1, 1 << 20) || !within(c->out_channels, 1, 1 << 20) || !within(c->groups, 1, 1 << 20)) return 0;
     if (c->in_channels % c->groups || c->out_channels % c->groups) return 0;
-    if (c->kernel_h > 1 << 10 || c->kernel_w > 1 << 10 || c->stride_h > 1 << 10 || c->stride_w > 1 << 10) return 0;
-    const int64_t most_floats = (int64_t)1 << 29;
-    int64_t in = (int64_t)c->images * c->in_h, out = (int64_t)c->images * c->out_h;
-    if (in > most_floats || out > most_floats || in * c->in_w > most_floats || out * c->out_w > most_floats) return 0;
-    if ((int64_t)pk_pitch((size_t)(in * c->in_w)) * c->in_channels > most_floats) return 0;
-    if ((int64_t)pk_pitch((size_t)(out * c->out_w)) * c->out_channels > most_floats) return 0;
-    int64_t inputs = (int64_t)(c->in_channels / c->groups) * c->kernel_h * c->kernel_w;
-    if (inputs > most_floats || inputs * c->out_channels > ((int64_t)1 << 31)) return 0;
-    return c->activation >= 0 && c->activation < PK_ACTIVATIONS && c->method >= PK_AUTO && c->method <= PK_DEPTHWISE;
+    if ((c->out_h - 1) * c->stride_h > c->in_h + 2048 || (c->out_w - 1) * c->stride_w > c->in_w + 2048) return 0;
+    const int64_t in = (int64_t)c->images * c->in_h * c->in_w, out = (int64_t)c->images * c->out_h * c->out_w;
+    const int64_t inputs = (int64_t)(c->in_channels / c->groups) * c->kernel_h * c->kernel_w, floats = (int64_t)1 << 28;
+    if (in > floats || out > floats || inputs > floats || inputs * c->out_channels > 1 << 27) return 0;
+    if ((int64_t)pk_pitch((size_t)in) * c->in_channels > floats || (int64_t)pk_pitch((size_t)out) * c->out_channels > floats)
+        return 0;
+    return within(c->activation, 0, PK_ACTIVATIONS - 1) && within(c->method, PK_AUTO, PK_DEPTHWISE);
 }
 
 PK_INLINE int is_direct(const pk_conv *c)

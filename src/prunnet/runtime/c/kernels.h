@@ -69,7 +69,7 @@ typedef struct {
 typedef struct pk_conv_packed pk_conv_packed;
 
 /* Bytes of a plan with so many kept connections, and of the scratch of one running range. 0: the shape is impossible or
- * too large (below 1, more than 2^24 in a dimension, or a product beyond 2^31). */
+ * too large (a side beyond 2^14, channels beyond 2^20, a window beyond 2^10, weights beyond 2^27, planes beyond 2^28). */
 size_t pk_conv_plan_bytes(const pk_conv *conv, size_t kept);
 size_t pk_conv_scratch_bytes(const pk_conv *conv, size_t kept);
 
