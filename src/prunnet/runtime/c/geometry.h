@@ -1,0 +1,173 @@
+/* How the pixels of an output plane fill vectors, and the slab of shifted inputs that makes every load aligned.
+ *
+ * A vector is lanes_x neighbouring columns of lanes_y groups of rows; a group is `rows` neighbouring rows of one image,
+ * and accumulator r holds row r of its groups. With the input stored the same way, one plane for every column of the
+ * kernel, moving down the kernel is the next vector and moving along it another plane: no load is misaligned and nothing
+ * depends on the width of the image. The slab is made for one unit of work at a time (one strip of lanes_x columns, one
+ * set of lanes_y groups), which keeps it in the second cache, and walked in blocks of input channels that fit the first.
+ *
+ * A stride divides rows into phases: kernel row y reads phase y % stride, y / stride vectors further down. */
+
+#define PK_FIRST_CACHE (24 * 1024)
+#ifndef PK_ROWS
+#define PK_ROWS 14 /* accumulators: with the weight they fit 16 registers */
+#endif
+
+PK_INLINE int32_t up(int32_t a, int32_t b) { return (a + b - 1) / b; }
+PK_INLINE size_t align(size_t bytes) { return (bytes + PK_ALIGN - 1) / PK_ALIGN * PK_ALIGN; }
+PK_INLINE int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+PK_INLINE int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+
+PK_INLINE int within(int32_t value, int32_t low, int32_t high) { return value >= low && value <= high; }
+
+/* Sizes so small that no product of them below overflows, on 32-bit machines either. */
+static int possible(const pk_conv *c)
+{
+    const int32_t sides[] = {c->images, c->in_h, c->in_w, c->out_h, c->out_w};
+    const int32_t windows[] = {c->kernel_h, c->kernel_w, c->stride_h, c->stride_w, c->pad_top + 1, c->pad_left + 1};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        if (!within(sides[i], 1, 1 << 14)) return 0;
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        if (!within(windows[i], 1, 1 << 10)) return 0;
+    if (!within(c->in_channels, 1, 1 << 20) || !within(c->out_channels, 1, 1 << 20) || !within(c->groups, 1, 1 << 20)) return 0;
+    if (c->in_channels % c->groups || c->out_channels % c->groups) return 0;
+    if ((c->out_h - 1) * c->stride_h > c->in_h + 2048 || (c->out_w - 1) * c->stride_w > c->in_w + 2048) return 0;
+    const int64_t in = (int64_t)c->images * c->in_h * c->in_w, out = (int64_t)c->images * c->out_h * c->out_w;
+    const int64_t inputs = (int64_t)(c->in_channels / c->groups) * c->kernel_h * c->kernel_w, floats = (int64_t)1 << 28;
+    if (in > floats || out > floats || inputs > floats || inputs * c->out_channels > 1 << 27) return 0;
+    if ((int64_t)pk_pitch((size_t)in) * c->in_channels > floats || (int64_t)pk_pitch((size_t)out) * c->out_channels > floats)
+        return 0;
+    return within(c->activation, 0, PK_ACTIVATIONS - 1) && within(c->method, PK_AUTO, PK_DEPTHWISE);
+}
+
+PK_INLINE int is_direct(const pk_conv *c)
+{
+    return c->kernel_h == 1 && c->kernel_w == 1 && c->stride_h == 1 && c->stride_w == 1 && !c->pad_top && !c->pad_left &&
+           c->in_h == c->out_h && c->in_w == c->out_w;
+}
+
+/* Fills lanes, rows, strips, row groups, slab and units of a plan whose convolution is set. 0: too large. */
+static int fill_pixels(pk_conv_packed *p)
+{
+    const pk_conv *c = &p->conv;
+    p->direct = is_direct(c);
+    if (p->direct) {
+        int32_t vectors = up(c->images * c->out_h * c->out_w, PK_V);
+        p->tile = up(vectors, up(vectors, PK_ROWS));
+        p->strips = up(vectors, p->tile);
+        p->row_groups = p->lanes_y = 1, p->lanes_x = PK_V, p->rows = p->tile;
+        p->slab = p->tile; /* for the choice of blocks only */
+        return 1;
+    }
+    float best = 0;
+    for (int32_t lanes = PK_V; lanes >= 4 || lanes == PK_V; lanes /= 2)
+        for (int32_t rows = 1; rows <= PK_ROWS; rows++) {
+            int32_t strips = up(c->out_w, lanes), groups = c->images * up(c->out_h, rows);
+            float cost = (float)strips * (float)up(groups, PK_V / lanes) * ((float)rows + 1.5f);
+            if (best == 0 || cost < best) {
+                best = cost;
+                p->lanes_x = lanes, p->lanes_y = PK_V / lanes, p->rows = p->tile = rows, p->strips = strips;
+                p->row_groups = up(groups, PK_V / lanes);
+            }
+        }
+    p->copies = c->kernel_w * least(c->stride_h, c->kernel_h);
+    p->slab_rows = p->rows + (c->kernel_h - 1) / c->stride_h;
+    p->slab = p->copies * p->slab_rows;
+    if (p->slab > 65535 || (int64_t)p->slab * c->in_channels > 1 << 26) return 0;
+    return (int64_t)p->strips * p->row_groups < 1 << 30;
+}
+
+/* Where in the slab of its channel a connection reads, in vectors. */
+PK_INLINE int32_t slab_offset(const pk_conv_packed *p, int32_t y, int32_t x)
+{
+    const pk_conv *c = &p->conv;
+    int32_t phases = least(c->stride_h, c->kernel_h);
+    return (x * phases + y % c->stride_h) * p->slab_rows + y / c->stride_h;
+}
+
+/* lanes floats, stride apart, from column `from` of a row of `width`; zero outside. */
+PK_INLINE void copy_lanes(float *to, const float *row, int32_t from, int32_t width, int32_t stride, int32_t lanes)
+{
+    if (from >= 0 && from + (lanes - 1) * stride < width) {
+        const float *at = row + from;
+        if (stride == 1) {
+            if (lanes == PK_V) v_store(to, v_load(at));
+            else if (lanes == 8) memcpy(to, at, 32);
+            else memcpy(to, at, 16);
+        } else if (stride == 2) {
+            for (int32_t i = 0; i < lanes; i++) to[i] = at[2 * i];
+        } else
+            for (int32_t i = 0; i < lanes; i++) to[i] = at[i * stride];
+        return;
+    }
+    for (int32_t i = 0; i < lanes; i++) {
+        int32_t x = from + i * stride;
+        to[i] = x >= 0 && x < width ? row[x] : 0.0f;
+    }
+}
+
+/* The slab of one tile, for all input channels. */
+static void fill_slab(const pk_conv_packed *p, const float *in, float *slab, int32_t tile)
+{
+    const pk_conv *c = &p->conv;
+    const size_t pitch = pk_pitch((size_t)c->images * c->in_h * c->in_w);
+    const int32_t strip = tile % p->strips, set = tile / p->strips, phases = least(c->stride_h, c->kernel_h);
+    const int32_t per_image = up(c->out_h, p->rows), lanes = p->lanes_x;
+    const int32_t column = strip * lanes * c->stride_w - c->pad_left;
+    const size_t next_copy = (size_t)phases * p->slab_rows * PK_V;
+    for (int32_t g = 0; g < p->lanes_y; g++) {
+        int32_t group = set * p->lanes_y + g, image = group / per_image, top = group % per_image * p->rows;
+        for (int32_t phase = 0; phase < phases; phase++)
+            for (int32_t r = 0; r < p->slab_rows; r++) {
+                int32_t y = (top + r) * c->stride_h + phase - c->pad_top;
+                float *to = slab + ((size_t)phase * p->slab_rows + r) * PK_V + g * lanes;
+                int inside = image < c->images && y >= 0 && y < c->in_h;
+                const float *row = inside ? in + ((size_t)image * c->in_h + y) * c->in_w : NULL;
+                for (int32_t k = 0; k < c->in_channels; k++) {
+                    for (int32_t x = 0; x < c->kernel_w; x++) {
+                        float *lane = to + x * next_copy;
+                        if (inside) copy_lanes(lane, row, column + x, c->in_w, c->stride_w, lanes);
+                        else memset(lane, 0, (size_t)lanes * 4);
+                    }
+                    to += (size_t)p->slab * PK_V;
+                    if (inside) row += pitch;
+                }
+            }
+    }
+}
+
+/* From the tile of accumulators (outputs begin to end, `rows` vectors each) to planes, with residual and activation where
+ * the walk has not done them. */
+static void empty_tile(const pk_conv_packed *p, float *tiles, const float *residual, float *out, int32_t tile,
+                       int32_t begin, int32_t end)
+{
+    const pk_conv *c = &p->conv;
+    const size_t pitch = pk_pitch((size_t)c->images * c->out_h * c->out_w);
+    const int32_t strip = tile % p->strips, set = tile / p->strips;
+    const int32_t per_image = up(c->out_h, p->rows), lanes = p->lanes_x, column = strip * lanes;
+    const int32_t width = least(lanes, c->out_w - column);
+    for (int32_t o = begin; o < end; o++) {
+        float *from = tiles + (size_t)o * p->rows * PK_V;
+        for (int32_t pass = residual ? 0 : 1; pass < 2; pass++) {
+            if (pass && (residual || !is_clamp(c->activation))) activate_vectors(c->activation, from, (size_t)p->rows);
+            for (int32_t g = 0; g < p->lanes_y; g++) {
+                int32_t group = set * p->lanes_y + g, image = group / per_image, top = group % per_image * p->rows;
+                if (image >= c->images) break;
+                int32_t rows = least(p->rows, c->out_h - top);
+                size_t at = o * pitch + ((size_t)image * c->out_h + top) * c->out_w + column;
+                for (int32_t r = 0; r < rows; r++, at += c->out_w) {
+                    float *lane = from + r * PK_V + g * lanes;
+                    if (!pass) {
+                        if (width == PK_V) *(vf *)lane += v_load(residual + at);
+                        else
+                            for (int32_t i = 0; i < width; i++) lane[i] += residual[at + i];
+                    } else if (width == PK_V) v_store(out + at, *(vf *)lane);
+                    else if (width == 8) memcpy(out + at, lane, 32);
+                    else if (width == 4) memcpy(out + at, lane, 16);
+                    else
+                        for (int32_t i = 0; i < width; i++) out[at + i] = lane[i];
+                }
+            }
+        }
+    }
+}

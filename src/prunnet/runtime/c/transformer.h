@@ -1,0 +1,139 @@
+/* What a vision transformer needs besides linear layers. Vectors go along tokens, so that sums over channels or over keys
+ * are sums of vectors. */
+
+static float square_root(float x)
+{
+    return __builtin_sqrtf(x);
+}
+
+static void layer_norm(int32_t channels, int32_t pixels, const float *scale, const float *shift, float epsilon,
+                       const float *in, float *out, int32_t begin, int32_t end)
+{
+    const size_t pitch = pk_pitch((size_t)pixels);
+    const float share = 1.0f / (float)channels;
+    for (int32_t at = begin; at < end; at += 4 * PK_V) {
+        const int32_t n = least(4, up(end - at, PK_V));
+        vf mean[4] = {{0}}, square[4] = {{0}};
+        for (int32_t k = 0; k < channels; k++)
+            for (int32_t j = 0; j < n; j++) mean[j] += *(const vf *)(in + k * pitch + at + j * PK_V);
+        for (int32_t j = 0; j < n; j++) mean[j] *= share;
+        for (int32_t k = 0; k < channels; k++)
+            for (int32_t j = 0; j < n; j++) {
+                vf v = *(const vf *)(in + k * pitch + at + j * PK_V) - mean[j];
+                square[j] += v * v;
+            }
+        for (int32_t j = 0; j < n; j++)
+            for (int i = 0; i < PK_V; i++) square[j][i] = 1.0f / square_root(square[j][i] * share + epsilon);
+        for (int32_t k = 0; k < channels; k++)
+            for (int32_t j = 0; j < n; j++) {
+                vf v = (*(const vf *)(in + k * pitch + at + j * PK_V) - mean[j]) * square[j];
+                *(vf *)(out + k * pitch + at + j * PK_V) = v * scale[k] + shift[k];
+            }
+    }
+}
+
+static void tokens(int32_t images, int32_t channels, int32_t pixels, int32_t prefix, const float *first,
+                   const float *position, const float *in, float *out)
+{
+    const int32_t count = prefix + pixels;
+    const size_t in_pitch = pk_pitch((size_t)images * pixels), out_pitch = pk_pitch((size_t)images * count);
+    for (int32_t k = 0; k < channels; k++)
+        for (int32_t image = 0; image < images; image++) {
+            float *to = out + k * out_pitch + (size_t)image * count;
+            for (int32_t i = 0; i < prefix; i++) to[i] = first[(size_t)k * prefix + i];
+            memcpy(to + prefix, in + k * in_pitch + (size_t)image * pixels, (size_t)pixels * sizeof(float));
+            if (position)
+                for (int32_t i = 0; i < count; i++) to[i] += position[(size_t)k * count + i];
+        }
+}
+
+#if PK_V == 16
+#define PK_KEYS 6
+#define PK_QUERIES 4
+#else
+#define PK_KEYS 4
+#define PK_QUERIES 3
+#endif
+#define PK_SPAN (PK_QUERIES * PK_V)
+
+static size_t attention_scratch_bytes(int32_t dim, int32_t tokens)
+{
+    /* queries and the result: dim x PK_SPAN; weights of the keys: tokens x PK_SPAN, up to whole groups */
+    return align(((size_t)dim + (size_t)up(tokens, PK_KEYS) * PK_KEYS + (size_t)up(dim, PK_KEYS) * PK_KEYS) * PK_SPAN *
+                 sizeof(float));
+}
+
+/* y[m] = sum over k of factor[m * across + k * along] x[k], m < n, in rows of PK_SPAN floats. */
+PK_INLINE void combine(float *y, const float *x, const float *factor, size_t across, size_t along, int32_t terms, int32_t n)
+{
+    vf a[PK_KEYS][PK_QUERIES];
+    const float *row[PK_KEYS];
+    PK_UNROLL for (int m = 0; m < PK_KEYS; m++) {
+        row[m] = factor + (m < n ? m : 0) * across;
+        PK_UNROLL for (int j = 0; j < PK_QUERIES; j++) a[m][j] = (vf){0};
+    }
+    for (int32_t k = 0; k < terms; k++) {
+        vf v[PK_QUERIES];
+        PK_UNROLL for (int j = 0; j < PK_QUERIES; j++) v[j] = ((const vf *)(x + (size_t)k * PK_SPAN))[j];
+        PK_UNROLL for (int m = 0; m < PK_KEYS; m++) {
+            vf f = v_all(row[m][k * along]);
+            PK_UNROLL for (int j = 0; j < PK_QUERIES; j++) a[m][j] += f * v[j];
+        }
+    }
+    PK_UNROLL for (int m = 0; m < PK_KEYS; m++)
+        PK_UNROLL for (int j = 0; j < PK_QUERIES; j++) ((vf *)(y + m * PK_SPAN))[j] = a[m][j];
+}
+
+static void attention(int32_t images, int32_t tokens, int32_t dim, float scale, const float *q, const float *k,
+                      const float *v, float *out, void *scratch, int32_t begin, int32_t end)
+{
+    const size_t pitch = pk_pitch((size_t)images * tokens);
+    float *query = scratch, *share = query + (size_t)dim * PK_SPAN;
+    float *result = share + (size_t)up(tokens, PK_KEYS) * PK_KEYS * PK_SPAN;
+    for (int32_t head = begin; head < end; head++)
+        for (int32_t image = 0; image < images; image++)
+            for (int32_t at = 0; at < tokens; at += PK_SPAN) {
+                const size_t plane = (size_t)head * dim * pitch + (size_t)image * tokens;
+                const int32_t n = least(PK_SPAN, tokens - at);
+                for (int32_t i = 0; i < dim; i++) {
+                    float *to = query + (size_t)i * PK_SPAN;
+                    const float *from = q + plane + i * pitch + at;
+                    for (int32_t j = 0; j < n; j++) to[j] = from[j] * scale;
+                    for (int32_t j = n; j < PK_SPAN; j++) to[j] = 0.0f;
+                }
+                for (int32_t key = 0; key < tokens; key += PK_KEYS)
+                    combine(share + (size_t)key * PK_SPAN, query, k + plane + key, 1, pitch, dim, least(PK_KEYS, tokens - key));
+                for (int j = 0; j < PK_SPAN; j += PK_V) {
+                    vf high = *(vf *)(share + j), total = {0};
+                    for (int32_t key = 1; key < tokens; key++) high = v_max(high, *(vf *)(share + (size_t)key * PK_SPAN + j));
+                    for (int32_t key = 0; key < tokens; key++) {
+                        vf *to = (vf *)(share + (size_t)key * PK_SPAN + j);
+                        *to = v_exp(*to - high);
+                        total += *to;
+                    }
+                    total = 1.0f / total;
+                    for (int32_t key = 0; key < tokens; key++) *(vf *)(share + (size_t)key * PK_SPAN + j) *= total;
+                }
+                for (int32_t i = 0; i < dim; i += PK_KEYS)
+                    combine(result + (size_t)i * PK_SPAN, share, v + plane + i * pitch, pitch, 1, tokens, least(PK_KEYS, dim - i));
+                for (int32_t i = 0; i < dim; i++)
+                    memcpy(out + plane + i * pitch + at, result + (size_t)i * PK_SPAN, (size_t)n * sizeof(float));
+            }
+}
+
+static void rows(int32_t channels, int32_t pixels, int32_t normalise, const float *in, float *out)
+{
+    const size_t pitch = pk_pitch((size_t)pixels);
+    for (int32_t i = 0; i < pixels; i++) {
+        double length = 0;
+        for (int32_t k = 0; k < channels; k++) {
+            float value = in[k * pitch + i];
+            out[(size_t)i * channels + k] = value;
+            length += (double)value * value;
+        }
+        if (!normalise) continue;
+        float by = square_root((float)length);
+        by = 1.0f / (by > 1e-12f ? by : 1e-12f);
+        for (int32_t k = 0; k < channels; k++) out[(size_t)i * channels + k] *= by;
+    }
+}

@@ -1,0 +1,130 @@
+/* Vectors of PK_V floats by compiler extensions, and the functions of one variable that activations need.
+ * exp, erf and tanh are polynomials evaluated alike everywhere, so that all platforms give the same embedding. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef float vf __attribute__((vector_size(PK_V * 4), may_alias));
+typedef float vu __attribute__((vector_size(PK_V * 4), aligned(4), may_alias)); /* at any address */
+typedef int32_t vi __attribute__((vector_size(PK_V * 4), may_alias));
+
+#define PK_INLINE static inline __attribute__((always_inline, unused))
+#if defined(__clang__)
+#define PK_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PK_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+PK_INLINE vf v_all(float value) { return (vf){0} + value; }
+PK_INLINE vf v_load(const float *from) { return *(const vu *)from; }
+PK_INLINE void v_store(float *to, vf value) { *(vu *)to = value; }
+PK_INLINE vf v_select(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_elementwise_max)
+#define PK_ELEMENTWISE 1
+#endif
+#endif
+#if defined(PK_ELEMENTWISE)
+PK_INLINE vf v_max(vf a, vf b) { return __builtin_elementwise_max(a, b); }
+PK_INLINE vf v_min(vf a, vf b) { return __builtin_elementwise_min(a, b); }
+#elif defined(__x86_64__) && PK_V == 4
+PK_INLINE vf v_max(vf a, vf b) { return __builtin_ia32_maxps(a, b); }
+PK_INLINE vf v_min(vf a, vf b) { return __builtin_ia32_minps(a, b); }
+#elif defined(__x86_64__) && PK_V == 8
+PK_INLINE vf v_max(vf a, vf b) { return __builtin_ia32_maxps256(a, b); }
+PK_INLINE vf v_min(vf a, vf b) { return __builtin_ia32_minps256(a, b); }
+#elif defined(__x86_64__) && PK_V == 16 && defined(__GNUC__) && !defined(__clang__)
+PK_INLINE vf v_max(vf a, vf b) { return __builtin_ia32_maxps512_mask(a, b, a, -1, 4); }
+PK_INLINE vf v_min(vf a, vf b) { return __builtin_ia32_minps512_mask(a, b, a, -1, 4); }
+#else
+PK_INLINE vf v_max(vf a, vf b) { return v_select(a > b, a, b); }
+PK_INLINE vf v_min(vf a, vf b) { return v_select(a < b, a, b); }
+#endif
+PK_INLINE vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
+
+PK_INLINE float v_sum(vf a)
+{
+    float total = 0;
+    for (int i = 0; i < PK_V; i++) total += a[i];
+    return total;
+}
+
+/* e^x = 2^n e^r with |r| <= ln 2 / 2; below -87 it is treated as -87, above 88 as 88. */
+PK_INLINE vf v_exp(vf x)
+{
+    x = v_min(v_max(x, v_all(-87.0f)), v_all(88.0f));
+    vf shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: the nearest whole number ends up in the low bits */
+    vi n = (vi)shifted - 0x4b400000;
+    vf whole = shifted - 12582912.0f;
+    vf r = x - whole * 0.693359375f;
+    r = r + whole * 2.12194440e-4f;
+    vf p = v_all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    return (vf)((vi)p + (n << 23));
+}
+
+PK_INLINE vf v_sigmoid(vf x) { return 1.0f / (1.0f + v_exp(-x)); }
+
+/* The distribution function of the normal, 1/2 erfc(-x / sqrt 2): Abramowitz and Stegun 7.1.26, wrong by 1e-7 at most. */
+PK_INLINE vf v_normal(vf x)
+{
+    vf a = v_abs(x) * 0.70710678f;
+    vf t = 1.0f / (1.0f + 0.3275911f * a);
+    vf p = v_all(1.061405429f);
+    p = p * t - 1.453152027f;
+    p = p * t + 1.421413741f;
+    p = p * t - 0.284496736f;
+    p = p * t + 0.254829592f;
+    vf tail = 0.5f * p * t * v_exp(-a * a);
+    return v_select(x < 0.0f, tail, 1.0f - tail);
+}
+
+PK_INLINE vf v_tanh(vf x)
+{
+    vf e = v_exp(-2.0f * v_abs(x));
+    vf big = (1.0f - e) / (1.0f + e), square = x * x;
+    vf small = v_abs(x) * (1.0f + square * (-1.0f / 3 + square * (2.0f / 15 - square * (17.0f / 315))));
+    vf value = v_select(v_abs(x) < 0.2f, small, big);
+    return v_select(x < 0.0f, -value, value);
+}
+
+/* Activations that are more than a clamp. */
+PK_INLINE vf v_activate(int32_t activation, vf x)
+{
+    const vf zero = {0}, six = v_all(6.0f);
+    switch (activation) {
+    case PK_RELU: return v_max(x, zero);
+    case PK_RELU6: return v_min(v_max(x, zero), six);
+    case PK_SILU: return x * v_sigmoid(x);
+    case PK_GELU: return x * v_normal(x);
+    case PK_GELU_TANH: return x * v_sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
+    case PK_HARDSWISH: return x * v_min(v_max(x + 3.0f, zero), six) * (1.0f / 6);
+    case PK_SIGMOID: return v_sigmoid(x);
+    case PK_HARDSIGMOID: return v_min(v_max(x + 3.0f, zero), six) * (1.0f / 6);
+    case PK_TANH: return v_tanh(x);
+    default: return x;
+    }
+}
+
+/* In place over whole vectors at an aligned address. */
+static void activate_vectors(int32_t activation, float *at, size_t vectors)
+{
+    vf *v = (vf *)at;
+#define PK_EACH(name) case name: for (size_t i = 0; i < vectors; i++) v[i] = v_activate(name, v[i]); break;
+    switch (activation) {
+        PK_EACH(PK_RELU) PK_EACH(PK_RELU6) PK_EACH(PK_SILU) PK_EACH(PK_GELU) PK_EACH(PK_GELU_TANH)
+        PK_EACH(PK_HARDSWISH) PK_EACH(PK_SIGMOID) PK_EACH(PK_HARDSIGMOID) PK_EACH(PK_TANH)
+    default: break;
+    }
+#undef PK_EACH
+}
+
+/* The clamp that an activation is, or begins with: values beyond are all there is to most. */
+PK_INLINE int is_clamp(int32_t activation) { return activation <= PK_RELU6; }
+PK_INLINE float clamp_low(int32_t activation) { return activation == PK_RELU || activation == PK_RELU6 ? 0.0f : -3.4e38f; }
+PK_INLINE float clamp_high(int32_t activation) { return activation == PK_RELU6 ? 6.0f : 3.4e38f; }
