@@ -55,6 +55,7 @@ FAMILY = {
     "prunable": ["conv1.weight"],
     "ranking": "magnitude",
     "selection": "connections",
+    "sensitivities": None,
     "preprocessing": {
         **{"input_size": [1, 16, 16], "mean": [0.5], "std": [0.5]},
         **{"interpolation": "bilinear", "crop_pct": 1.0},

@@ -178,7 +178,7 @@ def damage_edit(folder: Path) -> None:
     [
         (damage_truncate, "model.safetensors is truncated or damaged"),
         (damage_header, "model.safetensors is truncated or damaged"),
-        (damage_version, "format version 99, this prunnet reads up to 2; upgrade prunnet"),
+        (damage_version, "format version 99, this prunnet reads up to 3; upgrade prunnet"),
         (damage_missing_weights, "model.safetensors is missing"),
         (damage_missing_config, "is no family folder: it has no config.json"),
         (damage_foreign, "is no family folder"),

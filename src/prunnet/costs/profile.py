@@ -20,7 +20,6 @@ from torch import nn
 from prunnet.costs.quantities import format_quantity
 from prunnet.errors import CapacityError
 from prunnet.network import batchnorm
-from prunnet.network.capacity import kept_connections
 from prunnet.network.functional import evaluating
 from prunnet.network.prunable import PrunableNetwork
 
@@ -125,7 +124,9 @@ class CostProfile:
         return int(self.kept(capacity).sum()) + self._unpruned
 
     def kept(self, capacity: float) -> NDArray[np.int64]:
-        return np.array([kept_connections(capacity, int(n)) for n in self.connections], dtype=np.int64)
+        connections = dict(zip(self.names, self.connections.tolist(), strict=True))
+        kept = self.net.selection.allocation.kept(capacity, connections)
+        return np.array([kept[name] for name in self.names], dtype=np.int64)
 
     def layer_bytes(self, kept: NDArray[np.int64]) -> NDArray[np.int64]:
         membership = [_membership_bytes(int(n), int(k)) for n, k in zip(self.connections, kept, strict=True)]

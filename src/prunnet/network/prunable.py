@@ -46,9 +46,10 @@ def convert(
         names of layers or parameters, `*` allowed, or a predicate of (layer name, layer).
     preprocessing: how images become input; default: the backbone's own data config.
     ranking: rank connections by |s| ("magnitude") or by s ("signed").
-    selection: what a capacity keeps: `prunnet.Connections()`, the default, or `prunnet.Filters()`, which keeps or drops
-        whole filters by their mean score, so that subnetworks can be made physically smaller; a capacity is then a
-        share of the backbone's parameters.
+    selection: what a capacity keeps: `prunnet.Connections()`, the default, the same share of every layer;
+        `prunnet.Connections("protected")`, which spares layers that are small and decisive; or `prunnet.Filters()`,
+        which keeps or drops whole filters by their mean score, so that subnetworks can be made physically smaller; a
+        capacity is then a share of the backbone's parameters.
     score_start: "random", or "magnitude", which starts scores at |w|: for a module that is trained already.
     """
     if ranking not in RANKINGS:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from prunnet.errors import PrunNetError
-from prunnet.network.capacity import kept_connections
+from prunnet.network.allocation import Allocation, Uniform
 
 Ranking = Literal["magnitude", "signed"]
 RANKINGS: tuple[Ranking, ...] = get_args(Ranking)
@@ -41,15 +41,22 @@ class LevelMasks(Mapping[str, Tensor]):
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # numpy selects
 @torch.no_grad()
-def rank(scores: Mapping[str, Tensor], capacities: Sequence[float], ranking: Ranking = "magnitude") -> list[Masks]:
+def rank(
+    scores: Mapping[str, Tensor],
+    capacities: Sequence[float],
+    ranking: Ranking = "magnitude",
+    allocation: Allocation = Uniform(),  # noqa: B008 - has no state
+) -> list[Masks]:
     """Boolean masks by layer name, one mapping per capacity. |s| decides, or s itself when `ranking` is "signed"."""
     largest_first = sorted(range(len(capacities)), key=lambda index: -capacities[index])
+    connections = {name: score.numel() for name, score in scores.items()}
+    kept = [allocation.kept(capacity, connections) for capacity in capacities]
 
     def levels_of(name: str) -> Tensor:
         score = scores[name].detach()
         importance = score.abs() if ranking == "magnitude" else score
         try:
-            return levels(importance, [kept_connections(capacity, score.numel()) for capacity in capacities])
+            return levels(importance, [counts[name] for counts in kept])
         except PrunNetError as error:
             raise PrunNetError(f"the scores of {name} {error}") from None
 

@@ -3,12 +3,13 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from prunnet.errors import CapacityError
+from prunnet.errors import CapacityError, ModuleError
+from prunnet.network.allocation import Allocation, AllocationName, Uniform, protecting
 from prunnet.network.capacity import check_capacities, format_capacity
 from prunnet.network.ranking import Masks, rank
 
@@ -92,6 +93,8 @@ class Selection(nn.Module, ABC):
     """As settings and files say it."""
     nested: ClassVar[bool] = True
     """Whether one score map decides, so that a smaller subnetwork is part of every larger one."""
+    allocation: Allocation = Uniform()
+    """How a capacity is divided among layers, where it is a share of their connections."""
 
     def attach(self, net: "PrunableNetwork") -> None:
         """Look at the network once, when it is made."""
@@ -110,12 +113,28 @@ class Selection(nn.Module, ABC):
 
 
 class Connections(Selection):
-    """Every layer keeps the same share of its connections, those with the highest scores (Eq. 1)."""
+    """Every layer keeps its connections with the highest scores (Eq. 1), as many as `allocation` gives it."""
 
     name = "connections"
 
+    def __init__(self, allocation: AllocationName | Allocation = "uniform") -> None:
+        super().__init__()
+        self._wanted = allocation
+
+    def attach(self, net: "PrunableNetwork") -> None:
+        match self._wanted:
+            case "uniform":
+                self.allocation = Uniform()
+            case "protected":
+                self.allocation = protecting(net.backbone, net.weights)
+            case Allocation():
+                self.allocation = self._wanted
+            case _:
+                names = ", ".join(get_args(AllocationName))
+                raise ModuleError(f"allocation must be one of {names}; found {self._wanted!r}")
+
     def masks(self, net: "PrunableNetwork", capacities: Sequence[float]) -> list[Masks]:
-        return rank(dict(net.scores.items()), capacities, net.ranking)  # type: ignore[no-any-return]
+        return rank(dict(net.scores.items()), capacities, net.ranking, self.allocation)  # type: ignore[no-any-return]
 
 
 class ScoreMaps(Selection):

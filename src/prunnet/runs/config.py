@@ -20,6 +20,7 @@ from prunnet.methods.losses import LossName
 from prunnet.methods.method import MethodName
 from prunnet.methods.prunnet import Shared
 from prunnet.methods.sspl import CODEWORDS, SUBSPACES
+from prunnet.network.allocation import AllocationName
 from prunnet.network.capacity import check_capacities
 from prunnet.network.family import ADAPT_BATCHES
 from prunnet.network.ranking import Ranking
@@ -54,6 +55,10 @@ class TrainConfig(BaseModel):
     ranking: Ranking = Field("magnitude", description="rank connections by |s| or by s")
     selection: SelectionName = Field(
         "connections", description="what a capacity keeps; of filters, which go whole, it is a share of the parameters"
+    )
+    allocation: AllocationName = Field(
+        "uniform",
+        description="how a capacity is divided among layers: the same share of each, or sparing small, decisive ones",
     )
     score_start: ScoreStart = Field(
         "random",
@@ -182,6 +187,8 @@ class TrainConfig(BaseModel):
     def _complete(self) -> "TrainConfig":
         if self.schedule == "multistep" and not self.milestones:
             raise ValueError("schedule multistep needs milestones")
+        if self.selection != "connections" and self.allocation != "uniform":
+            raise ValueError(f"allocation {self.allocation} goes with selection connections, not {self.selection}")
         if self.selection == "maps" and self.capacities == "any":
             raise ValueError("selection maps needs a list of capacities: each has a score map of its own")
         if self.metric is not None:

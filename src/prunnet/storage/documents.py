@@ -88,7 +88,7 @@ class Document(Checked):
     """What every `config.json` has."""
 
     name: ClassVar[str]
-    newest: ClassVar[int] = 2  # the first whose files carry checksums
+    newest: ClassVar[int] = 2
     alone: ClassVar[bool] = False
     """Whether it carries its own checksum; the tensors beside it hold it otherwise."""
 
@@ -97,31 +97,46 @@ class Document(Checked):
     family_id: Line
 
     @classmethod
-    def upgraded(cls, first: Mapping[str, Any]) -> dict[str, Any]:
-        """What version 1 said, in the words of the newest."""
-        return {**{key: value for key, value in first.items() if key in cls.model_fields}, "version": cls.newest}
+    def upgraded(cls, older: Mapping[str, Any]) -> dict[str, Any]:
+        """What an older version said, in the words of the newest."""
+        return {**{key: value for key, value in older.items() if key in cls.model_fields}, "version": cls.newest}
 
 
 class FamilyDocument(Document):
-    """One network whose subnetworks are nested. Version 1 said `structured` where 2 names the selection."""
+    """One network whose subnetworks are nested.
+
+    Version 1 said `structured` where 2 names the selection; before 3 every layer kept the same share.
+    """
 
     name = "family"
+    newest = 3
     format: Literal["prunnet-family"] = "prunnet-family"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     backbone: NarrowRecipe | None
     backbone_class: Word
     embedding_dim: Size
     prunable: Annotated[tuple[str, ...], Field(min_length=1)]
     ranking: Ranking
     selection: Literal["connections", "filters"]
+    sensitivities: tuple[Annotated[float, Field(gt=0)], ...] | None
+    """Of the prunable layers, by which a capacity is divided among them; None: the same share of each."""
     preprocessing: PreprocessingDocument
     capacities: tuple[Capacity, ...]
     adapted: tuple[Capacity, ...]
 
     @classmethod
-    def upgraded(cls, first: Mapping[str, Any]) -> dict[str, Any]:
-        selection = "filters" if first.get("structured") is True else "connections"
-        return {**super().upgraded(first), "selection": selection}
+    def upgraded(cls, older: Mapping[str, Any]) -> dict[str, Any]:
+        selection = "filters" if older.get("structured") is True else "connections"
+        return {"selection": selection, "sensitivities": None, **super().upgraded(older)}
+
+    @model_validator(mode="after")
+    def _one_sensitivity_per_layer(self) -> "FamilyDocument":
+        if self.sensitivities is not None:
+            if self.selection != "connections":
+                raise ValueError(f"sensitivities go with connections, not with {self.selection}")
+            if len(self.sensitivities) != len(self.prunable):
+                raise ValueError(f"{len(self.sensitivities)} sensitivities for {len(self.prunable)} layers")
+        return self
 
 
 class MembersDocument(Document):
@@ -136,8 +151,8 @@ class MembersDocument(Document):
     base: str | None
 
     @classmethod
-    def upgraded(cls, first: Mapping[str, Any]) -> dict[str, Any]:
-        return {"compatible": True, "base": None, **super().upgraded(first)}
+    def upgraded(cls, older: Mapping[str, Any]) -> dict[str, Any]:
+        return {"compatible": True, "base": None, **super().upgraded(older)}
 
 
 class SubnetworkDocument(Document):
@@ -156,8 +171,8 @@ class SubnetworkDocument(Document):
     preprocessing: PreprocessingDocument
 
     @classmethod
-    def upgraded(cls, first: Mapping[str, Any]) -> dict[str, Any]:
-        return {"shapes": {}, **super().upgraded(first)}
+    def upgraded(cls, older: Mapping[str, Any]) -> dict[str, Any]:
+        return {"shapes": {}, **super().upgraded(older)}
 
 
 D = TypeVar("D", bound=BaseModel)

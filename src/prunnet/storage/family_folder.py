@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from prunnet._files import replace_folder
 from prunnet.errors import FamilyError
 from prunnet.network import Connections, PrunableNetwork, Selection
+from prunnet.network.allocation import Allocation, Sensitive, Uniform
 from prunnet.network.backbones import prunable_parameters, recipe_of
 from prunnet.network.subnetwork import EmbeddingHead
 from prunnet.storage.building import check_features_of, described_in, planned, rebuilt
@@ -39,6 +40,7 @@ def save_family(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
         prunable=list(net.scores),
         ranking=net.ranking,
         selection=net.selection.name,
+        sensitivities=_sensitivities(net),
         preprocessing=vars(net.preprocessing),
         capacities=list(net.capacities),
         adapted=list(net.statistics),
@@ -68,7 +70,7 @@ def load_family(path: str | os.PathLike[str], backbone: nn.Module | None = None)
         _make_room(net, document.adapted)
         return net
 
-    selection: Selection = {"connections": Connections, "filters": Filters}[document.selection]()
+    selection = Filters() if document.selection == "filters" else Connections(_allocation(document))
     if backbone is not None:
         with described_in(folder):
             check_features_of(backbone, preprocessing, features)
@@ -85,6 +87,17 @@ def load_family(path: str | os.PathLike[str], backbone: nn.Module | None = None)
     net.family_id, net.capacities = document.family_id, document.capacities
     fill(_tensors(net), tensors, folder)
     return net.eval()
+
+
+def _sensitivities(net: PrunableNetwork) -> list[float] | None:
+    allocation = net.selection.allocation
+    return [allocation.sensitivities[name] for name in net.scores] if isinstance(allocation, Sensitive) else None
+
+
+def _allocation(document: FamilyDocument) -> Allocation:
+    if document.sensitivities is None:
+        return Uniform()
+    return Sensitive(dict(zip(document.prunable, document.sensitivities, strict=True)))
 
 
 def _features(tensors: Mapping[str, Tensor], document: FamilyDocument, folder: Path) -> int:

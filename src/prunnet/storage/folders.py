@@ -48,6 +48,7 @@ def fill(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], folder: P
 
 
 CONFIG, TENSORS = "config.json", "model.safetensors"
+_FIRST_SEALED = 2  # the first version whose files carry checksums
 
 D = TypeVar("D", bound=Document)
 
@@ -92,12 +93,12 @@ def read_folder(folder: Path, config: Config[D]) -> dict[str, Tensor]:
 def read_config(folder: Path, kind: type[D]) -> Config[D]:
     """The `config.json` of a folder of this `kind`, or one line on what is wrong with it."""
     text, content = _read_stamped(folder, kind)
-    file, sealed = folder / CONFIG, content["version"] == kind.newest
+    file, sealed = folder / CONFIG, content["version"] >= _FIRST_SEALED
     damaged = f"{file} is damaged"
-    if not sealed:
-        document = parse(kind, kind.upgraded(content), damaged)
-    else:
-        document = parse(kind, unseal(content, file) if kind.alone else text, damaged)
+    if sealed and kind.alone:
+        content = unseal(content, file)
+    older = content["version"] < kind.newest
+    document = parse(kind, kind.upgraded(content) if older else content, damaged)
     return Config(document, sealed, hashlib.sha256(text).hexdigest())
 
 

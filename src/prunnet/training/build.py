@@ -79,7 +79,7 @@ def build_selection(config: TrainConfig) -> Selection:
     """What a capacity keeps."""
     match config.selection:
         case "connections":
-            return Connections()
+            return Connections(config.allocation)
         case "filters":
             return Filters()
         case "maps":

@@ -1,3 +1,4 @@
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,15 @@ def tiny() -> prunnet.PrunableNetwork:
     nn.init.normal_(net.head.norm.bias)  # at 5 % no image reaches the head: without a bias its embedding is noise
     prunnet.adapt_batchnorm(net, [torch.randn(16, 1, 32, 32)], capacities=DEFAULT_GRID)
     return net.eval()
+
+
+@pytest.fixture(scope="session")
+def pack_protected(tiny, tmp_path_factory) -> Callable[..., Path]:
+    """The same network with a capacity that is divided unevenly among its layers."""
+    net = copy.deepcopy(tiny)
+    net.selection = prunnet.Connections("protected")
+    net.selection.attach(net)
+    return lambda **options: pack(net, tmp_path_factory.mktemp("pack") / "tiny.prun", **options)
 
 
 @pytest.fixture(scope="session")

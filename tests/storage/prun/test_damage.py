@@ -107,6 +107,8 @@ def test_foreign_files_are_refused(packed) -> None:
         ({"extra": 1}, "extra"),
         ({"grid": [0.1, 0.05]}, "grid does not rise"),
         ({"grid": [1e-9, 1.0]}, "starts at 1 %"),
+        ({"kept": [[1]]}, "does not say for every band how many"),
+        ({"kept": [[1]] * 3, "grid": [0.05, 0.1, 0.15]}, "not those of nested subnetworks"),
         ({"layers": {}}, "names no layers"),
         ({"embedding_dim": 9}, "does not give 9 dimensions"),
         ({"preprocessing": {"input_size": [1]}}, "input_size"),

@@ -4,8 +4,9 @@ import hashlib
 import io
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,8 +36,10 @@ class RangeDecoder:
             yield symbol
 
 
-def kept(capacity: float, n: int) -> int:
-    return max(1, round(capacity * n))
+def kept(header: dict[str, Any], band: int, layer: int) -> int:
+    if header["kept"] is not None:
+        return int(header["kept"][band][layer])
+    return max(1, round(header["grid"][band] * prod(list(header["layers"].values())[layer])))
 
 
 class Section:
@@ -99,10 +102,9 @@ def read(data: bytes, capacity: float) -> dict[str, np.ndarray]:
             layers = {name: np.zeros(shape) for name, shape in header["layers"].items()}
             remaining = {name: np.arange(layer.size) for name, layer in layers.items()}
             continue
-        before = header["grid"][index - 2] if index > 1 else None
         joining = {
-            name: kept(header["grid"][index - 1], layer.size) - (kept(before, layer.size) if before else 0)
-            for name, layer in layers.items()
+            name: kept(header, index - 1, place) - (kept(header, index - 2, place) if index > 1 else 0)
+            for place, name in enumerate(layers)
         }
         means = [name for name in header["statistics"] if name.endswith("running_mean")]
         shapes = {**header["statistics"], **{f"{name}:fine": header["statistics"][name] for name in means}}
@@ -123,8 +125,10 @@ def read(data: bytes, capacity: float) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("values", ["float16", "int8"])
-def test_a_reader_written_from_the_specification_agrees(pack_tiny: Callable[..., object], values) -> None:
-    data = pack_tiny(values=values, grid=(0.1, 0.2)).read_bytes()
+@pytest.mark.parametrize("allocation", ["uniform", "protected"])
+def test_a_reader_written_from_the_specification_agrees(pack_tiny, pack_protected, values, allocation) -> None:
+    pack = pack_tiny if allocation == "uniform" else pack_protected
+    data = pack(values=values, grid=(0.1, 0.2)).read_bytes()
     found = read(data, 0.2)
     for name, tensor in unpack(io.BytesIO(data), 0.2).state_dict().items():
         if not name.endswith("num_batches_tracked"):

@@ -317,6 +317,41 @@ static int read_grid(prun_header *header, const json_node *list, prun_problem *p
     return 0;
 }
 
+/* How many connections of each layer the prefixes keep, where it is not the same share of each. */
+static int read_kept(prun_header *header, const json_node *list, prun_problem *problem)
+{
+    if (!list || list->type == JSON_NULL)
+        return 0;
+    if (header->version == 2 || !is_list(list) || list->count != (uint32_t)header->bands)
+        return invalid(problem, "it does not say for every band how many connections are kept");
+    double total = 0;
+    for (int i = 0; i < header->layers; i++)
+        total += header->tensors[i].size;
+    for (const json_node *counts = list->first; counts; counts = counts->next)
+        if (!is_list(counts) || counts->count != (uint32_t)header->layers)
+            return invalid(problem, "it does not say for every layer how many connections are kept");
+    uint32_t *kept = header->kept = prun_allocate_array((uint64_t)list->count * (uint64_t)header->layers, sizeof *kept);
+    if (!kept)
+        return prun_fail(problem, PRUNNET_MEMORY, "there is not enough memory for its header");
+    const double *capacity = header->grid;
+    for (const json_node *counts = list->first; counts; counts = counts->next, capacity++) {
+        double sum = 0;
+        int layer = 0;
+        for (const json_node *item = counts->first; item; item = item->next, layer++, kept++) {
+            double least = counts == list->first ? 1 : kept[-header->layers];
+            if (!is_whole(item, least, header->tensors[layer].size))
+                return prun_fail(problem, PRUNNET_DAMAGED,
+                                 "it is no valid .prun file: its counts at %c are not those of nested subnetworks", *capacity);
+            sum += item->number;
+            *kept = (uint32_t)item->number;
+        }
+        if (!(fabs(sum - *capacity * total) <= header->layers))
+            return prun_fail(problem, PRUNNET_DAMAGED, "it is no valid .prun file: it keeps %d of %d connections at %c",
+                             (int64_t)sum, (int64_t)total, *capacity);
+    }
+    return 0;
+}
+
 static int hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -405,8 +440,8 @@ static int read_all(prun_header *header, const json_node *root, uint64_t start, 
     static const char *const keys[] = {"format", "version", "family_id", "backbone", "backbone_class",
                                        "embedding_dim", "preprocessing", "values", "stepped", "grid",
                                        "layers", "statistics", "rest", "sections", NULL};
-    static const char *const later[] = {"program", NULL};
-    if (!has_keys(root, keys, header->version >= 3 ? later : NULL))
+    static const char *const later[] = {"kept", "program", NULL};
+    if (!has_keys(root, keys, later))
         return invalid(problem, "it lacks an entry, or has one that is not known");
     const json_node *id = json_entry(root, "family_id"), *dim = json_entry(root, "embedding_dim");
     if (!is_line(id))
@@ -425,11 +460,13 @@ static int read_all(prun_header *header, const json_node *root, uint64_t start, 
     int code;
     if ((code = read_grid(header, json_entry(root, "grid"), problem)) || (code = read_tensors(header, root, problem)) ||
         (code = read_stepped(header, json_entry(root, "stepped"), json_is_text(values, "int8"), problem)) ||
-        (code = check_head(header, problem)) ||
+        (code = read_kept(header, json_entry(root, "kept"), problem)) || (code = check_head(header, problem)) ||
         (code = read_sections(header, json_entry(root, "sections"), start, problem)))
         return code;
     const json_node *program = json_entry(root, "program");
     header->program = program && program->type != JSON_NULL ? program : NULL;
+    if (header->program && header->version == 2)
+        return invalid(problem, "it has a program, which version 2 does not allow");
     return check_sections(header, problem);
 }
 

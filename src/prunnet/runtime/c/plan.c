@@ -667,10 +667,10 @@ static int place(planner *p)
             return prun_fail(p->problem, PRUNNET_DAMAGED, "it cannot be run: it needs too much memory");
     }
     plan->scratch_bytes = (plan->scratch_bytes + PK_ALIGN - 1) / PK_ALIGN * PK_ALIGN;
-    plan->scratch_offset = end;
-    plan->arena_bytes = end + plan->scratch_bytes * (size_t)plan->threads;
     if (plan->scratch_bytes > LARGEST_ARENA / (size_t)plan->threads)
         return prun_fail(p->problem, PRUNNET_DAMAGED, "it cannot be run: it needs too much memory");
+    plan->scratch_offset = end;
+    plan->arena_bytes = end + plan->scratch_bytes * (size_t)plan->threads;
     plan->arena = prun_allocate(plan->arena_bytes);
     return plan->arena ? 0 : no_memory(p);
 }

@@ -52,7 +52,7 @@ def read_contents(source: Source) -> Contents:
                 capacity,
                 start=ends[index],
                 end=ends[index + 1],
-                joining=sum(header.kept(index)),
+                joining=sum(header.joined(index)),
                 membership_bits=8 * header.sections[index + 1].membership,
                 bound_bits=sum(membership_bound(kept, among) for kept, among in header.joining(index)),
                 held=index < held,
@@ -64,7 +64,7 @@ def read_contents(source: Source) -> Contents:
             header.backbone_class if header.backbone is None else header.backbone.name,
             header.values,
             header.embedding_dim,
-            connections=sum(header.remaining(0)),
+            connections=sum(header.sizes.values()),
             length=file.length,
             bands=bands,
         )

@@ -15,7 +15,8 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, Field
 
 from prunnet.errors import CapacityError, FamilyError, PrunNetError
-from prunnet.network.capacity import check_capacities, format_capacity, kept_connections
+from prunnet.network.allocation import Uniform
+from prunnet.network.capacity import check_capacities, format_capacity
 from prunnet.storage.documents import (
     LARGEST_TENSOR,
     Checked,
@@ -32,7 +33,7 @@ from prunnet.storage.prun.program import Program, check_program
 from prunnet.storage.prun.source import Ranges
 
 FORMAT: Final = "prunnet-progressive"
-VERSION: Final = 3  # 2 has no program; 1, which nothing released ever wrote, did not list what is stepped
+VERSION: Final = 3  # 2 has the same share of every layer, and no program; 1, which nothing released wrote, is not read
 MAGIC = b"\x89PRUN\r\n\x1a"  # as PNG's: a transfer as text, or with the eighth bit cut, spoils it
 DEFAULT_GRID = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SMALLEST = 0.01  # bounds the network that a file of a given length can claim
@@ -64,6 +65,8 @@ class Header(Checked):
     values: Values
     stepped: tuple[str, ...]
     grid: tuple[float, ...]
+    kept: tuple[tuple[Size, ...], ...] | None = None
+    """Per band, how many connections of each layer the prefix keeps; None: the same share of each."""
     layers: Shapes
     statistics: Shapes
     rest: Shapes
@@ -73,17 +76,26 @@ class Header(Checked):
 
     def joining(self, band: int) -> list[tuple[int, int]]:
         """Of each layer in `band`: how many connections join, and among how many not yet kept."""
-        return list(zip(self.kept(band), self.remaining(band), strict=True))
+        before, after = self.kept_before(band), self.kept_before(band + 1)
+        sizes = self.sizes.values()
+        return [(k - j, n - j) for j, k, n in zip(before, after, sizes, strict=True)]
 
-    def remaining(self, band: int) -> list[int]:
-        sizes = [math.prod(shape) for shape in self.layers.values()]
-        before = [kept_connections(self.grid[band - 1], n) if band else 0 for n in sizes]
-        return [n - k for n, k in zip(sizes, before, strict=True)]
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many connections each layer has."""
+        return {name: math.prod(shape) for name, shape in self.layers.items()}
 
-    def kept(self, band: int) -> list[int]:
-        sizes = [math.prod(shape) for shape in self.layers.values()]
-        left = [n - kept_connections(self.grid[band], n) for n in sizes]
-        return [n - k for n, k in zip(self.remaining(band), left, strict=True)]
+    def kept_before(self, band: int) -> list[int]:
+        """How many connections of each layer all bands before `band` hold together."""
+        if not band:
+            return [0] * len(self.layers)
+        if self.kept is not None:
+            return list(self.kept[band - 1])
+        return list(Uniform().kept(self.grid[band - 1], self.sizes).values())
+
+    def joined(self, band: int) -> list[int]:
+        """How many connections of each layer `band` holds."""
+        return [joining for joining, _ in self.joining(band)]
 
     def half_shapes(self, section: int) -> dict[str, tuple[int, ...]]:
         """What `section` holds in half precision besides layers: statistics of a band, or all that is not pruned."""
@@ -98,13 +110,13 @@ class Header(Checked):
         in_halves = [name not in self.stepped for name in self.layers]
         if not section:
             return 2 * (len(halves) + sum(in_halves)), TABLE, values
-        low = values + sum(compress(self.kept(section - 1), in_halves))
+        low = values + sum(compress(self.joined(section - 1), in_halves))
         return 2 * len(halves), TABLE * (1 + len(self.layers)), low
 
     def least_bytes(self, section: int) -> int:
         """What the values of `section` take at the very least."""
         coded = sum(math.prod(shape) for shape in self.half_shapes(section).values())
-        coded += sum(self.kept(section - 1)) if section else 0
+        coded += sum(self.joined(section - 1)) if section else 0
         return sum(self.raw_sizes(section)) + max(0, LEAST_BITS * coded // 8 - _SLACK)
 
     def find(self, capacity: float) -> int:
@@ -202,6 +214,7 @@ def _check(header: Header) -> None:
     if header.stepped and header.values != "int8":
         raise FamilyError(f"it has stepped layers, which {header.values} does not allow")
     _check_shapes(header)
+    _check_kept(header)
     if header.program is not None:
         if header.version < 3:
             raise FamilyError(f"it has a program, which version {header.version} does not allow")
@@ -224,6 +237,22 @@ def _check_shapes(header: Header) -> None:
     head = header.rest.get("head.linear.weight", ())
     if len(head) != 2 or head[0] != header.embedding_dim:
         raise FamilyError(f"its head has shape {head}, which does not give {header.embedding_dim} dimensions")
+
+
+def _check_kept(header: Header) -> None:
+    """Refuse counts that fall, exceed their layer, or add up to another capacity than the band's."""
+    if header.kept is None:
+        return
+    if header.version == 2 or len(header.kept) != len(header.grid):
+        raise FamilyError("it does not say for every band how many connections are kept")
+    sizes = list(header.sizes.values())
+    before = [0] * len(sizes)
+    for capacity, kept in zip(header.grid, header.kept, strict=True):
+        if len(kept) != len(sizes) or not all(j <= k <= n for j, k, n in zip(before, kept, sizes, strict=True)):
+            raise FamilyError(f"its counts at {format_capacity(capacity)} are not those of nested subnetworks")
+        if abs(sum(kept) - capacity * sum(sizes)) > len(sizes):  # each is rounded, and one at least
+            raise FamilyError(f"it keeps {sum(kept)} of {sum(sizes)} connections at {format_capacity(capacity)}")
+        before = list(kept)
 
 
 def check_length(file: Ranges, header: Header, ends: list[int]) -> int:

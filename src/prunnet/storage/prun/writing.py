@@ -16,10 +16,10 @@ from prunnet._files import write_atomically
 from prunnet._progress import track
 from prunnet.errors import CapacityError, FamilyError, KindError
 from prunnet.network import Connections, Family, PrunableNetwork
+from prunnet.network.allocation import Uniform
 from prunnet.network.backbones import recipe_of
 from prunnet.network.capacity import format_capacity
 from prunnet.network.family import ADAPT_BATCHES
-from prunnet.network.ranking import rank
 from prunnet.storage.documents import described
 from prunnet.storage.prun.correction import corrected_statistics, known_statistics
 from prunnet.storage.prun.header import (
@@ -118,6 +118,7 @@ def pack(
         values=values,
         stepped=stepped,
         grid=capacities,
+        kept=_kept(net, capacities),
         layers=shapes_of(tensors.layers),
         statistics=shapes_of(tensors.statistics),
         rest=shapes_of(tensors.rest),
@@ -165,10 +166,19 @@ def _joining(
 ) -> Iterator[list[tuple[NDArray[np.bool_], NDArray[np.int64]]]]:
     """Per band and layer: which of the connections not yet kept join, and the positions of those that do."""
     remaining = [np.arange(score.numel()) for score in net.scores.values()]
-    for masks in rank(dict(net.scores.items()), capacities, net.ranking):
+    for masks in net.selection.masks(net, capacities):
         members = [mask.cpu().view(-1).numpy()[left] for mask, left in zip(masks.values(), remaining, strict=True)]
         yield [(member, left[member]) for member, left in zip(members, remaining, strict=True)]
         remaining = [left[~member] for member, left in zip(members, remaining, strict=True)]
+
+
+def _kept(net: PrunableNetwork, capacities: tuple[float, ...]) -> list[list[int]] | None:
+    """How many connections of each layer the prefixes keep, where it is not the same share of each."""
+    allocation = net.selection.allocation
+    if isinstance(allocation, Uniform):
+        return None
+    connections = {name: score.numel() for name, score in net.scores.items()}
+    return [list(allocation.kept(capacity, connections).values()) for capacity in capacities]
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, Floats]:
