@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prunnet.network import convert as convert
     from prunnet.network import create_backbone as create_backbone
     from prunnet.runs import Run as Run
+    from prunnet.runtime import Runtime as Runtime
     from prunnet.storage import load as load
     from prunnet.storage import save as save
     from prunnet.storage.prun import pack as pack
@@ -63,6 +64,7 @@ _HOMES = {
         "create_backbone",
     ),
     "runs": ("Run",),
+    "runtime": ("Runtime",),
     "storage": ("load", "save"),
     "storage.prun": ("pack", "unpack"),
     "structured": ("Filters", "structured_subnetwork"),
@@ -84,6 +86,7 @@ _ROOMS = (
     "network",
     "report",
     "runs",
+    "runtime",
     "storage",
     "structured",
     "training",

@@ -92,6 +92,10 @@ class ExportError(PrunNetError):
     """An export that cannot be made, does not compute what torch computes, or cannot be read back."""
 
 
+class LibraryError(PrunNetError):
+    """The runtime's C library, where it can be neither found nor compiled."""
+
+
 class SuiteError(PrunNetError, ValueError):
     """A suite or row that does not exist, or settings that a suite cannot take."""
 

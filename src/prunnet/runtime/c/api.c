@@ -155,10 +155,12 @@ static int check_sections(prunnet_model *model, int band)
         const prun_section *section = model->header.sections + model->checked;
         uint8_t digest[32];
         prun_sha256(model->file + section->start, (size_t)section->bytes, digest);
-        if (memcmp(digest, section->sha256, sizeof digest))
+        if (memcmp(digest, section->sha256, sizeof digest)) {
+            model->length = section->start; /* so that its bytes can be appended again */
             return prun_fail(&model->problem, PRUNNET_DAMAGED,
                              "it is damaged: section %d does not match its checksum; fetch bytes %d to %d again",
                              (int64_t)model->checked, (int64_t)section->start, (int64_t)(section->start + section->bytes));
+        }
     }
     return 0;
 }
@@ -292,6 +294,11 @@ double prunnet_band_capacity(const prunnet_model *model, int band)
 uint64_t prunnet_band_end(const prunnet_model *model, int band)
 {
     return band >= 0 && band < prunnet_bands(model) ? end_of(model, band + 1) : 0;
+}
+
+uint64_t prunnet_bytes(const prunnet_model *model)
+{
+    return model->length;
 }
 
 uint64_t prunnet_arena_bytes(const prunnet_model *model)

@@ -72,6 +72,7 @@ PRUNNET_API int prunnet_bands(const prunnet_model *model);
 PRUNNET_API double prunnet_band_capacity(const prunnet_model *model, int band);
 /* The prefix of the file up to here is the subnetwork at the capacity of the band. */
 PRUNNET_API uint64_t prunnet_band_end(const prunnet_model *model, int band);
+PRUNNET_API uint64_t prunnet_bytes(const prunnet_model *model); /* of the file that are there */
 PRUNNET_API uint64_t prunnet_arena_bytes(const prunnet_model *model);
 
 #ifdef __cplusplus
