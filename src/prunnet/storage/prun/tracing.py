@@ -226,8 +226,12 @@ def _window(told: dict[str, Any]) -> list[int]:
 
 def _adaptive_avg_pool2d(tracer: _Tracer, node: fx.Node) -> int:
     told = _arguments(node)
-    _need(_pair(told["output_size"]) == (1, 1), "to more than one pixel")
-    return tracer.put("mean", [tracer.value(told["self"])], 2, 3)
+    value, before, after = tracer.value(told["self"]), _shape(told["self"])[2:], _pair(told["output_size"])
+    if after == (1, 1):
+        return tracer.put("mean", [value], 2, 3)
+    _need(not any(n % k for n, k in zip(before, after, strict=True)), f"from {before} to {after} pixels")
+    window = [n // k for n, k in zip(before, after, strict=True)]
+    return value if window == [1, 1] else tracer.put("avg_pool2d", [value], *window, *window, 0, 0, 0)
 
 
 def _mean(tracer: _Tracer, node: fx.Node) -> int:
