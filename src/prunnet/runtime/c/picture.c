@@ -51,11 +51,14 @@ static int64_t widest_window(const side *s, int interpolation)
 
 static void nearest(side *s)
 {
-    double scale = (double)s->from / s->to;
-    for (int i = 0; i < s->crop; i++) {
-        int at = s->start + i;
-        s->count[i] = at >= 0 && at < s->to;
-        int from = (int)((at + 0.5) * scale);
+    double scale = (double)s->from / s->to, centre = scale * 0.5; /* summed up as Pillow does, to the same halves */
+    for (int i = 0; i < s->crop; i++)
+        s->count[i] = 0;
+    for (int at = 0; at < s->to && at < s->start + s->crop; at++, centre += scale) {
+        int i = at - s->start, from = (int)centre;
+        if (i < 0)
+            continue;
+        s->count[i] = 1;
         s->first[i] = from < s->from ? from : s->from - 1;
         s->weights[i] = 1 << PRECISION;
     }
