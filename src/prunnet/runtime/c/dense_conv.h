@@ -35,9 +35,18 @@ typedef struct {
         }                                                                                                      \
         for (int32_t k = 0; k < walk->positions; k++, weight += PK_M) {                                        \
             const vf *q = (const vf *)(x + offset[k]);                                                         \
-            PK_UNROLL for (int j = 0; j < N; j++) {                                                            \
-                vf v = q[j];                                                                                   \
-                PK_UNROLL for (int m = 0; m < PK_M; m++) a[m][j] += v_all(weight[m]) * v;                      \
+            if (PK_N > PK_M) {                                                                                 \
+                PK_UNROLL for (int j = 0; j < N; j++) {                                                        \
+                    vf v = q[j];                                                                               \
+                    PK_UNROLL for (int m = 0; m < PK_M; m++) a[m][j] += v_all(weight[m]) * v;                  \
+                }                                                                                              \
+            } else {                                                                                           \
+                vf v[N];                                                                                       \
+                PK_UNROLL for (int j = 0; j < N; j++) v[j] = q[j];                                             \
+                PK_UNROLL for (int m = 0; m < PK_M; m++) {                                                     \
+                    vf w = v_all(weight[m]);                                                                   \
+                    PK_UNROLL for (int j = 0; j < N; j++) a[m][j] += w * v[j];                                 \
+                }                                                                                              \
             }                                                                                                  \
         }                                                                                                      \
         PK_UNROLL for (int m = 0; m < PK_M; m++) {                                                             \
@@ -72,7 +81,6 @@ static int fill_dense(pk_conv_packed *p)
     const pk_conv *c = &p->conv;
     int32_t inputs = c->in_channels / c->groups, area = c->kernel_h * c->kernel_w;
     int32_t block = most(1, least(PK_FIRST_CACHE / (p->slab * PK_V * 4), 512 / area));
-    if (p->direct) block = most(block, 32);
     p->blocks = up(inputs, block);
     p->block = up(inputs, p->blocks);
     p->parts = 1;

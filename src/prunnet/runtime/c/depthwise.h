@@ -73,8 +73,10 @@ static void depthwise_slowly(const depth_plane *d)
         for (int32_t x = 0; x < out_w; x += L) {                                                                       \
             const int32_t column = x * S - c->pad_left, wide = least(L, out_w - x);                                    \
             i##L mask[K];                                                                                              \
-            for (int kx = 0; kx < K; kx++)                                                                             \
-                for (int32_t i = 0; i < L; i++) mask[kx][i] = -within(column + kx + i * S, 0, width - 1);              \
+            PK_UNROLL for (int kx = 0; kx < K; kx++) {                                                                 \
+                const i##L at = PK_LANES_##L * S + (column + kx);                                                      \
+                mask[kx] = (at >= 0) & (at < width);                                                                   \
+            }                                                                                                          \
             for (int32_t y = 0; y < c->out_h; y += PK_DEPTH_ROWS) {                                                    \
                 v##L a[PK_DEPTH_ROWS];                                                                                 \
                 PK_UNROLL for (int r = 0; r < PK_DEPTH_ROWS; r++) a[r] = d->bias - (v##L){0};                          \

@@ -12,8 +12,9 @@
 #define PK_FIRST_CACHE (48 * 1024)
 #endif
 #ifndef PK_TILE
-#define PK_TILE 7
+#define PK_TILE 7 /* vectors of pixels at a time, where no slab is needed */
 #endif
+#define PK_DENSE_TILE (PK_V == 16 ? 14 : 12)
 #ifndef PK_ROWS
 #define PK_ROWS 14 /* accumulators: with the weight they fit 16 registers */
 #endif
@@ -51,28 +52,40 @@ PK_INLINE int is_direct(const pk_conv *c)
            c->in_h == c->out_h && c->in_w == c->out_w;
 }
 
-/* Fills lanes, rows, strips, row groups, slab and units of a plan whose convolution is set. 0: too large. */
-static int fill_pixels(pk_conv_packed *p)
+/* Cycles of one unit, about: the walk over connections, filling the slab, emptying the tile, and what each block of
+ * inputs adds by loading and storing the accumulators of all outputs. */
+static float unit_cost(const pk_conv *c, float kept, int32_t lanes, int32_t rows)
+{
+    const float groups = (float)(PK_V / lanes), outputs = (float)c->out_channels, inputs = (float)c->in_channels;
+    const float copies = (float)(c->kernel_w * least(c->stride_h, c->kernel_h));
+    const float slab = copies * (float)(rows + (c->kernel_h - 1) / c->stride_h);
+    const float blocks = inputs * slab * (PK_V * 4) / PK_FIRST_CACHE + 1;
+    return kept * ((float)rows + 1.5f) + inputs * slab * groups * 3 + outputs * (float)rows * groups * 4 +
+           blocks * outputs * (2 * (float)rows + 8);
+}
+
+/* Fills lanes, rows, strips, row groups and slab of a plan whose convolution is set. 0: too large. */
+static int fill_pixels(pk_conv_packed *p, size_t kept)
 {
     const pk_conv *c = &p->conv;
     p->direct = is_direct(c);
     if (p->direct) {
         int32_t vectors = up(c->images * c->out_h * c->out_w, PK_V);
-        p->tile = up(vectors, up(vectors, PK_TILE));
+        p->tile = up(vectors, up(vectors, p->method == PK_DENSE ? PK_DENSE_TILE : PK_TILE));
         p->strips = up(vectors, p->tile);
         p->row_groups = p->lanes_y = 1, p->lanes_x = PK_V, p->rows = p->tile;
         p->slab = p->tile; /* for the choice of blocks only */
         return 1;
     }
     float best = 0;
-    for (int32_t lanes = PK_V; lanes >= 4 || lanes == PK_V; lanes /= 2)
+    for (int32_t lanes = PK_V; lanes >= 4; lanes /= 2)
         for (int32_t rows = 1; rows <= PK_ROWS; rows++) {
-            int32_t strips = up(c->out_w, lanes), groups = c->images * up(c->out_h, rows);
-            float cost = (float)strips * (float)up(groups, PK_V / lanes) * ((float)rows + 1.5f);
+            int32_t strips = up(c->out_w, lanes), sets = up(c->images * up(c->out_h, rows), PK_V / lanes);
+            float cost = (float)strips * (float)sets * unit_cost(c, (float)kept, lanes, rows);
             if (best == 0 || cost < best) {
                 best = cost;
-                p->lanes_x = lanes, p->lanes_y = PK_V / lanes, p->rows = p->tile = rows, p->strips = strips;
-                p->row_groups = up(groups, PK_V / lanes);
+                p->lanes_x = lanes, p->lanes_y = PK_V / lanes, p->rows = p->tile = rows;
+                p->strips = strips, p->row_groups = sets;
             }
         }
     p->copies = c->kernel_w * least(c->stride_h, c->kernel_h);

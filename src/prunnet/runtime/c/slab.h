@@ -31,8 +31,10 @@ static void fill_lanes_slowly(float *to, const float *row, int32_t from, int32_t
         const size_t next_copy = (size_t)phases * p->slab_rows * PK_V;                                                 \
         const int quick = stride <= 2 && columns <= PK_KERNEL_COLUMNS;                                                 \
         i##L mask[PK_KERNEL_COLUMNS];                                                                                  \
-        for (int32_t x = 0; x < columns && quick; x++)                                                                 \
-            for (int32_t i = 0; i < L; i++) mask[x][i] = -within(column + x + i * stride, 0, width - 1);               \
+        for (int32_t x = 0; x < columns && quick; x++) {                                                               \
+            const i##L at = PK_LANES_##L * stride + (column + x);                                                      \
+            mask[x] = (at >= 0) & (at < width);                                                                        \
+        }                                                                                                              \
         for (int32_t k = 0; k < s->channels; k++)                                                                      \
             for (int32_t g = 0; g < p->lanes_y; g++) {                                                                 \
                 const int32_t group = set * p->lanes_y + g, image = group / per_image;                                 \

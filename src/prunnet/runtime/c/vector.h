@@ -16,6 +16,10 @@ typedef int32_t i16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t i8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t i4 __attribute__((vector_size(16), aligned(4), may_alias));
 
+#define PK_LANES_4 (i4){0, 1, 2, 3}
+#define PK_LANES_8 (i8){0, 1, 2, 3, 4, 5, 6, 7}
+#define PK_LANES_16 (i16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+
 #define PK_INLINE static inline __attribute__((always_inline, unused))
 #if defined(__clang__)
 #define PK_UNROLL _Pragma("clang loop unroll(full)")
