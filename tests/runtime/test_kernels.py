@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-
 from benchmarks._kernels import (
     ACTIVATIONS,
     ISAS,
@@ -23,6 +21,7 @@ from benchmarks._kernels import (
     pixels,
     planes,
 )
+from torch import Tensor
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 

@@ -27,7 +27,7 @@ static size_t conv_layout(const pk_conv *c, size_t kept, pk_conv_packed *p)
         p->units = c->out_channels;
         return depthwise_layout(p);
     }
-    if (!fill_pixels(p)) return 0;
+    if (!fill_pixels(p, kept)) return 0;
     size_t bytes = 0;
     if (p->method == PK_SPARSE && fill_sparse(p, kept)) bytes = sparse_layout(p, kept);
     else if (fill_dense(p)) p->method = PK_DENSE, bytes = dense_layout(p);

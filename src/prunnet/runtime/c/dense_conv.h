@@ -35,9 +35,18 @@ typedef struct {
         }                                                                                                      \
         for (int32_t k = 0; k < walk->positions; k++, weight += PK_M) {                                        \
             const vf *q = (const vf *)(x + offset[k]);                                                         \
-            PK_UNROLL for (int j = 0; j < N; j++) {                                                            \
-                vf v = q[j];                                                                                   \
-                PK_UNROLL for (int m = 0; m < PK_M; m++) a[m][j] += v_all(weight[m]) * v;                      \
+            if (PK_N > PK_M) {                                                                                 \
+                PK_UNROLL for (int j = 0; j < N; j++) {                                                        \
+                    vf v = q[j];                                                                               \
+                    PK_UNROLL for (int m = 0; m < PK_M; m++) a[m][j] += v_all(weight[m]) * v;                  \
+                }                                                                                              \
+            } else {                                                                                           \
+                vf v[N];                                                                                       \
+                PK_UNROLL for (int j = 0; j < N; j++) v[j] = q[j];                                             \
+                PK_UNROLL for (int m = 0; m < PK_M; m++) {                                                     \
+                    vf w = v_all(weight[m]);                                                                   \
+                    PK_UNROLL for (int j = 0; j < N; j++) a[m][j] += w * v[j];                                 \
+                }                                                                                              \
             }                                                                                                  \
         }                                                                                                      \
         PK_UNROLL for (int m = 0; m < PK_M; m++) {                                                             \
@@ -72,7 +81,6 @@ static int fill_dense(pk_conv_packed *p)
     const pk_conv *c = &p->conv;
     int32_t inputs = c->in_channels / c->groups, area = c->kernel_h * c->kernel_w;
     int32_t block = most(1, least(PK_FIRST_CACHE / (p->slab * PK_V * 4), 512 / area));
-    if (p->direct) block = most(block, 32);
     p->blocks = up(inputs, block);
     p->block = up(inputs, p->blocks);
     p->parts = 1;
@@ -115,58 +123,45 @@ static void dense_plan(pk_conv_packed *p, const uint32_t *first, const uint32_t 
     }
 }
 
-static void dense_tile(const pk_conv_packed *p, dense_walk *walk, const float *x, size_t per_channel, float *y,
-                       const float *residual, int32_t tile)
-{
-    const pk_conv *c = &p->conv;
-    const int32_t out_group = c->out_channels / c->groups, inputs = c->in_channels / c->groups;
-    const int32_t area = c->kernel_h * c->kernel_w, step = up(tile, up(tile, PK_N));
-    const float *bias = (const float *)((const char *)p + p->at_bias);
-    walk->weights = (const float *)((const char *)p + p->at_weights);
-    walk->offsets = (const uint32_t *)((const char *)p + p->at_offsets);
-    for (int32_t g = 0; g < c->groups; g++)
-        for (int32_t b = 0; b < p->blocks; b++) {
-            int32_t low = b * p->block;
-            walk->x = x + ((size_t)g * inputs + low) * per_channel;
-            walk->positions = least(p->block, inputs - low) * area;
-            walk->start = b == 0, walk->end = b == p->blocks - 1;
-            for (int32_t o = 0; o < out_group; o += PK_M) {
-                size_t output = (size_t)g * out_group + o;
-                walk->outputs = least(PK_M, out_group - o);
-                walk->bias = bias + output;
-                walk->y = y + output * walk->pitch;
-                walk->residual = residual ? residual + output * walk->pitch : NULL;
-                for (int32_t at = 0; at < tile; at += step) dense_walks[least(step, tile - at)](walk, at);
-                walk->weights += (size_t)walk->positions * PK_M;
-            }
-        }
-}
-
 static void dense_run_units(const pk_conv_packed *p, const float *in, const float *residual, float *out, float *scratch,
                             int32_t begin, int32_t end)
 {
     const pk_conv *c = &p->conv;
     const size_t in_pitch = pk_pitch((size_t)c->images * c->in_h * c->in_w);
     const size_t out_pixels = (size_t)c->images * c->out_h * c->out_w;
-    dense_walk walk = {0};
-    int clamp = is_clamp(c->activation) && (p->direct || !residual);
+    const int32_t clamp = is_clamp(c->activation) && (p->direct || !residual), vectors = up((int32_t)out_pixels, PK_V);
+    const int32_t out_group = c->out_channels / c->groups, inputs = c->in_channels / c->groups;
+    const float *bias = (const float *)((const char *)p + p->at_bias);
+    float *tiles = scratch + (size_t)p->slab * p->block * PK_V;
+    dense_walk walk = {.offsets = (const uint32_t *)((const char *)p + p->at_offsets)};
     walk.low = clamp ? clamp_low(c->activation) : -3.4e38f;
     walk.high = clamp ? clamp_high(c->activation) : 3.4e38f;
+    walk.pitch = p->direct ? pk_pitch(out_pixels) : (size_t)p->rows * PK_V;
     for (int32_t unit = begin; unit < end; unit++) {
-        if (p->direct) {
-            int32_t vectors = up((int32_t)out_pixels, PK_V), start = unit * p->tile, tile = least(p->tile, vectors - start);
-            size_t at = (size_t)start * PK_V;
-            walk.pitch = pk_pitch(out_pixels);
-            dense_tile(p, &walk, in + at, in_pitch, out + at, residual ? residual + at : NULL, tile);
-            if (!clamp)
-                for (int32_t o = 0; o < c->out_channels; o++)
-                    activate_vectors(c->activation, out + at + o * walk.pitch, (size_t)tile);
-        } else {
-            float *tiles = scratch + (size_t)p->slab * c->in_channels * PK_V;
-            fill_slab(p, in, scratch, unit);
-            walk.pitch = (size_t)p->rows * PK_V;
-            dense_tile(p, &walk, scratch, (size_t)p->slab * PK_V, tiles, NULL, p->rows);
-            empty_tile(p, tiles, residual, out, unit, 0, c->out_channels);
+        const int32_t start = unit * p->tile, tile = p->direct ? least(p->tile, vectors - start) : p->rows;
+        const int32_t step = up(tile, up(tile, PK_N));
+        float *y = p->direct ? out + (size_t)start * PK_V : tiles;
+        const float *other = p->direct && residual ? residual + (size_t)start * PK_V : NULL;
+        walk.weights = (const float *)((const char *)p + p->at_weights);
+        for (int32_t work = 0; work < c->groups * p->blocks; work++) {
+            const int32_t group = work / p->blocks, b = work % p->blocks, channels = least(p->block, inputs - b * p->block);
+            const int32_t channel = group * inputs + b * p->block;
+            walk.positions = channels * c->kernel_h * c->kernel_w;
+            walk.start = b == 0, walk.end = b == p->blocks - 1;
+            walk.x = p->direct ? in + (size_t)start * PK_V + channel * in_pitch : scratch;
+            if (!p->direct) fill_slab(p, in, scratch, unit, channel, channels);
+            for (int32_t o = 0; o < out_group; o += PK_M) {
+                const size_t output = (size_t)group * out_group + o;
+                walk.outputs = least(PK_M, out_group - o);
+                walk.bias = bias + output;
+                walk.y = y + output * walk.pitch;
+                walk.residual = other ? other + output * walk.pitch : NULL;
+                for (int32_t at = 0; at < tile; at += step) dense_walks[least(step, tile - at)](&walk, at);
+                walk.weights += (size_t)walk.positions * PK_M;
+            }
         }
+        if (!p->direct) empty_tile(p, tiles, residual, out, unit, 0, c->out_channels);
+        else if (!clamp)
+            for (int32_t o = 0; o < c->out_channels; o++) activate_vectors(c->activation, y + o * walk.pitch, (size_t)tile);
     }
 }

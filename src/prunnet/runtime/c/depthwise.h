@@ -1,10 +1,10 @@
-/* Depthwise convolution: one input plane, one small kernel, one output plane. The plane is copied once with its border of
- * zeros, columns divided by the stride, so that every tap reads neighbouring floats. */
+/* Depthwise convolution: one input plane, one small kernel, one output plane.
+ *
+ * Usual kernels (3, 5 or 7 square, stride 1 or 2) run in strips of one vector of columns and PK_DEPTH_ROWS rows: every row
+ * of the input is loaded once for each column of the kernel and serves all rows of the output that it reaches. Columns
+ * outside the image are masked. Other kernels go pixel by pixel over taps. */
 
-PK_INLINE int32_t depth_width(const pk_conv *c) /* columns of one phase of a padded row, room for the last vector */
-{
-    return (up(c->out_w, PK_V) * PK_V + (c->kernel_w - 1) / c->stride_w + PK_V - 1) / PK_V * PK_V;
-}
+#define PK_DEPTH_ROWS 4
 
 static size_t depthwise_layout(pk_conv_packed *p)
 {
@@ -24,59 +24,145 @@ static void depthwise_plan(pk_conv_packed *p, const uint32_t *first, const uint3
         for (uint32_t k = first[o]; k < first[o + 1]; k++) weights[o * area + position[k]] = value[k];
 }
 
-PK_INLINE int32_t depth_rows(const pk_conv *c) { return (c->out_h - 1) * c->stride_h + c->kernel_h; }
+
+/* Room for one plane with so much around it that no strip reads outside. */
+PK_INLINE size_t depth_margin(const pk_conv *c) { return (size_t)c->pad_left + c->kernel_w + (size_t)c->stride_w * (PK_V + 1); }
 
 static size_t depthwise_scratch(const pk_conv_packed *p)
 {
     const pk_conv *c = &p->conv;
-    return align((size_t)depth_rows(c) * least(c->stride_w, c->kernel_w) * depth_width(c) * 4);
+    return align(((size_t)c->images * c->in_h * c->in_w + 2 * depth_margin(c)) * sizeof(float));
 }
 
-static void depthwise_pad(const pk_conv *c, const float *in, float *to)
+typedef struct {
+    const pk_conv *conv;
+    const float *in, *weights, *residual; /* one image of one channel */
+    float *out;
+    float bias, low, high;
+} depth_plane;
+
+static void depthwise_slowly(const depth_plane *d)
 {
-    const int32_t width = depth_width(c), phases = least(c->stride_w, c->kernel_w), rows = depth_rows(c);
-    for (int32_t r = 0; r < rows; r++) {
-        int32_t y = r - c->pad_top;
-        for (int32_t phase = 0; phase < phases; phase++, to += width) {
-            memset(to, 0, (size_t)width * 4);
-            if (y < 0 || y >= c->in_h) continue;
-            const float *row = in + (size_t)y * c->in_w;
-            for (int32_t i = 0; i < width; i++) {
-                int32_t x = i * c->stride_w + phase - c->pad_left;
-                if (x >= c->in_w) break;
-                if (x >= 0) to[i] = row[x];
+    const pk_conv *c = d->conv;
+    for (int32_t y = 0; y < c->out_h; y++)
+        for (int32_t x = 0; x < c->out_w; x++) {
+            float a = d->bias;
+            for (int32_t ky = 0; ky < c->kernel_h; ky++) {
+                int32_t row = y * c->stride_h + ky - c->pad_top;
+                if (row < 0 || row >= c->in_h) continue;
+                for (int32_t kx = 0; kx < c->kernel_w; kx++) {
+                    int32_t column = x * c->stride_w + kx - c->pad_left;
+                    if (column >= 0 && column < c->in_w)
+                        a += d->weights[ky * c->kernel_w + kx] * d->in[(size_t)row * c->in_w + column];
+                }
             }
+            size_t at = (size_t)y * c->out_w + x;
+            if (d->residual) a += d->residual[at];
+            d->out[at] = a < d->low ? d->low : a > d->high ? d->high : a;
         }
+}
+
+/* One row of one strip, or less: without loss into the next row only if that is written later. */
+#define PK_DEPTHWISE(L, K, S)                                                                                          \
+    static void depthwise_##L##_##K##_##S(const depth_plane *d)                                                        \
+    {                                                                                                                  \
+        const pk_conv *c = d->conv;                                                                                    \
+        const int32_t width = c->in_w, out_w = c->out_w, one_strip = out_w <= L;                                       \
+        v##L w[K * K];                                                                                                 \
+        for (int i = 0; i < K * K; i++) w[i] = d->weights[i] - (v##L){0};                                              \
+        for (int32_t x = 0; x < out_w; x += L) {                                                                       \
+            const int32_t column = x * S - c->pad_left, wide = least(L, out_w - x);                                    \
+            i##L mask[K];                                                                                              \
+            PK_UNROLL for (int kx = 0; kx < K; kx++) {                                                                 \
+                const i##L at = PK_LANES_##L * S + (column + kx);                                                      \
+                mask[kx] = (at >= 0) & (at < width);                                                                   \
+            }                                                                                                          \
+            for (int32_t y = 0; y < c->out_h; y += PK_DEPTH_ROWS) {                                                    \
+                v##L a[PK_DEPTH_ROWS];                                                                                 \
+                PK_UNROLL for (int r = 0; r < PK_DEPTH_ROWS; r++) a[r] = d->bias - (v##L){0};                          \
+                PK_UNROLL for (int i = 0; i < (PK_DEPTH_ROWS - 1) * S + K; i++) {                                      \
+                    const int32_t row = y * S + i - c->pad_top;                                                        \
+                    if (row < 0 || row >= c->in_h) continue;                                                           \
+                    const float *from = d->in + (ptrdiff_t)row * width + column;                                       \
+                    PK_UNROLL for (int kx = 0; kx < K; kx++) {                                                         \
+                        v##L v = *(const v##L *)(from + kx);                                                           \
+                        if (S == 2) v = v##L##_even(v, *(const v##L *)(from + kx + L));                                \
+                        v = (v##L)((i##L)v & mask[kx]);                                                                \
+                        PK_UNROLL for (int r = 0; r < PK_DEPTH_ROWS; r++)                                              \
+                            if (i - r * S >= 0 && i - r * S < K) a[r] += w[(i - r * S) * K + kx] * v;                  \
+                    }                                                                                                  \
+                }                                                                                                      \
+                PK_UNROLL for (int r = 0; r < PK_DEPTH_ROWS; r++) {                                                    \
+                    if (y + r >= c->out_h) break;                                                                      \
+                    const size_t at = (size_t)(y + r) * out_w + x;                                                     \
+                    if (d->residual)                                                                                   \
+                        for (int32_t i = 0; i < wide; i++) a[r][i] += d->residual[at + i];                             \
+                    i##L under = a[r] < d->low, over;                                                                  \
+                    v##L v = (v##L)((~under & (i##L)a[r]) | (under & (i##L)(d->low - (v##L){0})));                     \
+                    over = v > d->high;                                                                                \
+                    v = (v##L)((~over & (i##L)v) | (over & (i##L)(d->high - (v##L){0})));                              \
+                    if (wide == L || (one_strip && y + r + 1 < c->out_h && out_w >= L / 2)) *(v##L *)(d->out + at) = v; \
+                    else emit(d->out + at, (const float *)&v, NULL, 0, 0, wide);                                       \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
     }
+#define PK_DEPTHWISES(L) PK_DEPTHWISE(L, 3, 1) PK_DEPTHWISE(L, 3, 2) PK_DEPTHWISE(L, 5, 1) PK_DEPTHWISE(L, 5, 2) PK_DEPTHWISE(L, 7, 1)
+#define PK_DEPTHWISE_NAMES(L) {depthwise_##L##_3_1, depthwise_##L##_3_2, depthwise_##L##_5_1, depthwise_##L##_5_2, depthwise_##L##_7_1}
+PK_DEPTHWISES(4)
+#if PK_V >= 8
+PK_DEPTHWISES(8)
+#endif
+#if PK_V >= 16
+PK_DEPTHWISES(16)
+#endif
+
+static void (*depthwise_choice(const pk_conv *c))(const depth_plane *)
+{
+    static void (*const all[][5])(const depth_plane *) = {
+        PK_DEPTHWISE_NAMES(4),
+#if PK_V >= 8
+        PK_DEPTHWISE_NAMES(8),
+#endif
+#if PK_V >= 16
+        PK_DEPTHWISE_NAMES(16),
+#endif
+    };
+    const int32_t k = c->kernel_h, s = c->stride_h, width = least(c->out_w, PK_V);
+    if (k != c->kernel_w || s != c->stride_w || s > 2 || k < 3 || k > 7 || k % 2 == 0 || (k == 7 && s == 2))
+        return depthwise_slowly;
+    return all[width > 8 ? 2 : width > 4 ? 1 : 0][k - 3 + (s - 1)];
 }
 
 static void depthwise_run_units(const pk_conv_packed *p, const float *in, const float *residual, float *out, float *scratch,
                                 int32_t begin, int32_t end)
 {
     const pk_conv *c = &p->conv;
-    const size_t in_pitch = pk_pitch((size_t)c->images * c->in_h * c->in_w);
+    const size_t in_pixels = (size_t)c->images * c->in_h * c->in_w, in_pitch = pk_pitch(in_pixels), margin = depth_margin(c);
     const size_t out_pitch = pk_pitch((size_t)c->images * c->out_h * c->out_w), area = (size_t)c->kernel_h * c->kernel_w;
-    const float *bias = (const float *)((const char *)p + p->at_bias);
     const int32_t multiplier = c->out_channels / c->groups;
-    const int32_t width = depth_width(c), phases = least(c->stride_w, c->kernel_w);
-    for (int32_t o = begin; o < end; o++)
-        for (int32_t image = 0; image < c->images; image++) {
-            const float *weight = (const float *)((const char *)p + p->at_weights) + o * area;
-            depthwise_pad(c, in + o / multiplier * in_pitch + (size_t)image * c->in_h * c->in_w, scratch);
-            for (int32_t y = 0; y < c->out_h; y++)
-                for (int32_t x = 0; x < c->out_w; x += PK_V) {
-                    vf a = v_all(bias[o]);
-                    for (int32_t ky = 0; ky < c->kernel_h; ky++)
-                        for (int32_t kx = 0; kx < c->kernel_w; kx++)
-                            a += weight[ky * c->kernel_w + kx] *
-                                 v_load(scratch + ((size_t)(y * c->stride_h + ky) * phases + kx % c->stride_w) * width +
-                                        kx / c->stride_w + x);
-                    size_t at = o * out_pitch + ((size_t)image * c->out_h + y) * c->out_w + x;
-                    int32_t n = least(PK_V, c->out_w - x);
-                    if (residual)
-                        for (int32_t i = 0; i < n; i++) a[i] += residual[at + i];
-                    activate_vectors(c->activation, (float *)&a, 1);
-                    for (int32_t i = 0; i < n; i++) out[at + i] = a[i];
-                }
+    const float *bias = (const float *)((const char *)p + p->at_bias);
+    const int clamp = is_clamp(c->activation);
+    void (*const run)(const depth_plane *) = depthwise_choice(c);
+    depth_plane d = {.conv = c};
+    d.low = clamp ? clamp_low(c->activation) : -3.4e38f;
+    d.high = clamp ? clamp_high(c->activation) : 3.4e38f;
+    for (int32_t o = begin; o < end; o++) {
+        const size_t channel = (size_t)(o / multiplier), last = (size_t)c->in_channels - 1;
+        const float *plane = in + channel * in_pitch;
+        if (channel * in_pitch < margin || (last - channel) * in_pitch < margin) { /* at the ends of the buffer */
+            memcpy(scratch + margin, plane, in_pixels * sizeof(float));
+            plane = scratch + margin;
         }
+        d.weights = (const float *)((const char *)p + p->at_weights) + o * area;
+        d.bias = bias[o];
+        for (int32_t image = 0; image < c->images; image++) {
+            const size_t at = o * out_pitch + (size_t)image * c->out_h * c->out_w;
+            d.in = plane + (size_t)image * c->in_h * c->in_w;
+            d.out = out + at;
+            d.residual = residual ? residual + at : NULL;
+            run(&d);
+        }
+        if (!clamp) activate_vectors(c->activation, out + o * out_pitch, out_pitch / PK_V);
+    }
 }

@@ -8,7 +8,13 @@
  *
  * A stride divides rows into phases: kernel row y reads phase y % stride, y / stride vectors further down. */
 
-#define PK_FIRST_CACHE (24 * 1024)
+#ifndef PK_FIRST_CACHE
+#define PK_FIRST_CACHE (48 * 1024)
+#endif
+#ifndef PK_TILE
+#define PK_TILE 7 /* vectors of pixels at a time, where no slab is needed */
+#endif
+#define PK_DENSE_TILE (PK_V == 16 ? 14 : 12)
 #ifndef PK_ROWS
 #define PK_ROWS 14 /* accumulators: with the weight they fit 16 registers */
 #endif
@@ -46,28 +52,40 @@ PK_INLINE int is_direct(const pk_conv *c)
            c->in_h == c->out_h && c->in_w == c->out_w;
 }
 
-/* Fills lanes, rows, strips, row groups, slab and units of a plan whose convolution is set. 0: too large. */
-static int fill_pixels(pk_conv_packed *p)
+/* Cycles of one unit, about: the walk over connections, filling the slab, emptying the tile, and what each block of
+ * inputs adds by loading and storing the accumulators of all outputs. */
+static float unit_cost(const pk_conv *c, float kept, int32_t lanes, int32_t rows)
+{
+    const float groups = (float)(PK_V / lanes), outputs = (float)c->out_channels, inputs = (float)c->in_channels;
+    const float copies = (float)(c->kernel_w * least(c->stride_h, c->kernel_h));
+    const float slab = copies * (float)(rows + (c->kernel_h - 1) / c->stride_h);
+    const float blocks = inputs * slab * (PK_V * 4) / PK_FIRST_CACHE + 1;
+    return kept * ((float)rows + 1.5f) + inputs * slab * groups * 3 + outputs * (float)rows * groups * 4 +
+           blocks * outputs * (2 * (float)rows + 8);
+}
+
+/* Fills lanes, rows, strips, row groups and slab of a plan whose convolution is set. 0: too large. */
+static int fill_pixels(pk_conv_packed *p, size_t kept)
 {
     const pk_conv *c = &p->conv;
     p->direct = is_direct(c);
     if (p->direct) {
         int32_t vectors = up(c->images * c->out_h * c->out_w, PK_V);
-        p->tile = up(vectors, up(vectors, PK_ROWS));
+        p->tile = up(vectors, up(vectors, p->method == PK_DENSE ? PK_DENSE_TILE : PK_TILE));
         p->strips = up(vectors, p->tile);
         p->row_groups = p->lanes_y = 1, p->lanes_x = PK_V, p->rows = p->tile;
         p->slab = p->tile; /* for the choice of blocks only */
         return 1;
     }
     float best = 0;
-    for (int32_t lanes = PK_V; lanes >= 4 || lanes == PK_V; lanes /= 2)
+    for (int32_t lanes = PK_V; lanes >= 4; lanes /= 2)
         for (int32_t rows = 1; rows <= PK_ROWS; rows++) {
-            int32_t strips = up(c->out_w, lanes), groups = c->images * up(c->out_h, rows);
-            float cost = (float)strips * (float)up(groups, PK_V / lanes) * ((float)rows + 1.5f);
+            int32_t strips = up(c->out_w, lanes), sets = up(c->images * up(c->out_h, rows), PK_V / lanes);
+            float cost = (float)strips * (float)sets * unit_cost(c, (float)kept, lanes, rows);
             if (best == 0 || cost < best) {
                 best = cost;
-                p->lanes_x = lanes, p->lanes_y = PK_V / lanes, p->rows = p->tile = rows, p->strips = strips;
-                p->row_groups = up(groups, PK_V / lanes);
+                p->lanes_x = lanes, p->lanes_y = PK_V / lanes, p->rows = p->tile = rows;
+                p->strips = strips, p->row_groups = sets;
             }
         }
     p->copies = c->kernel_w * least(c->stride_h, c->kernel_h);
@@ -85,89 +103,3 @@ PK_INLINE int32_t slab_offset(const pk_conv_packed *p, int32_t y, int32_t x)
     return (x * phases + y % c->stride_h) * p->slab_rows + y / c->stride_h;
 }
 
-/* lanes floats, stride apart, from column `from` of a row of `width`; zero outside. */
-PK_INLINE void copy_lanes(float *to, const float *row, int32_t from, int32_t width, int32_t stride, int32_t lanes)
-{
-    if (from >= 0 && from + (lanes - 1) * stride < width) {
-        const float *at = row + from;
-        if (stride == 1) {
-            if (lanes == PK_V) v_store(to, v_load(at));
-            else if (lanes == 8) memcpy(to, at, 32);
-            else memcpy(to, at, 16);
-        } else if (stride == 2) {
-            for (int32_t i = 0; i < lanes; i++) to[i] = at[2 * i];
-        } else
-            for (int32_t i = 0; i < lanes; i++) to[i] = at[i * stride];
-        return;
-    }
-    for (int32_t i = 0; i < lanes; i++) {
-        int32_t x = from + i * stride;
-        to[i] = x >= 0 && x < width ? row[x] : 0.0f;
-    }
-}
-
-/* The slab of one tile, for all input channels. */
-static void fill_slab(const pk_conv_packed *p, const float *in, float *slab, int32_t tile)
-{
-    const pk_conv *c = &p->conv;
-    const size_t pitch = pk_pitch((size_t)c->images * c->in_h * c->in_w);
-    const int32_t strip = tile % p->strips, set = tile / p->strips, phases = least(c->stride_h, c->kernel_h);
-    const int32_t per_image = up(c->out_h, p->rows), lanes = p->lanes_x;
-    const int32_t column = strip * lanes * c->stride_w - c->pad_left;
-    const size_t next_copy = (size_t)phases * p->slab_rows * PK_V;
-    for (int32_t g = 0; g < p->lanes_y; g++) {
-        int32_t group = set * p->lanes_y + g, image = group / per_image, top = group % per_image * p->rows;
-        for (int32_t phase = 0; phase < phases; phase++)
-            for (int32_t r = 0; r < p->slab_rows; r++) {
-                int32_t y = (top + r) * c->stride_h + phase - c->pad_top;
-                float *to = slab + ((size_t)phase * p->slab_rows + r) * PK_V + g * lanes;
-                int inside = image < c->images && y >= 0 && y < c->in_h;
-                const float *row = inside ? in + ((size_t)image * c->in_h + y) * c->in_w : NULL;
-                for (int32_t k = 0; k < c->in_channels; k++) {
-                    for (int32_t x = 0; x < c->kernel_w; x++) {
-                        float *lane = to + x * next_copy;
-                        if (inside) copy_lanes(lane, row, column + x, c->in_w, c->stride_w, lanes);
-                        else memset(lane, 0, (size_t)lanes * 4);
-                    }
-                    to += (size_t)p->slab * PK_V;
-                    if (inside) row += pitch;
-                }
-            }
-    }
-}
-
-/* From the tile of accumulators (outputs begin to end, `rows` vectors each) to planes, with residual and activation where
- * the walk has not done them. */
-static void empty_tile(const pk_conv_packed *p, float *tiles, const float *residual, float *out, int32_t tile,
-                       int32_t begin, int32_t end)
-{
-    const pk_conv *c = &p->conv;
-    const size_t pitch = pk_pitch((size_t)c->images * c->out_h * c->out_w);
-    const int32_t strip = tile % p->strips, set = tile / p->strips;
-    const int32_t per_image = up(c->out_h, p->rows), lanes = p->lanes_x, column = strip * lanes;
-    const int32_t width = least(lanes, c->out_w - column);
-    for (int32_t o = begin; o < end; o++) {
-        float *from = tiles + (size_t)o * p->rows * PK_V;
-        for (int32_t pass = residual ? 0 : 1; pass < 2; pass++) {
-            if (pass && (residual || !is_clamp(c->activation))) activate_vectors(c->activation, from, (size_t)p->rows);
-            for (int32_t g = 0; g < p->lanes_y; g++) {
-                int32_t group = set * p->lanes_y + g, image = group / per_image, top = group % per_image * p->rows;
-                if (image >= c->images) break;
-                int32_t rows = least(p->rows, c->out_h - top);
-                size_t at = o * pitch + ((size_t)image * c->out_h + top) * c->out_w + column;
-                for (int32_t r = 0; r < rows; r++, at += c->out_w) {
-                    float *lane = from + r * PK_V + g * lanes;
-                    if (!pass) {
-                        if (width == PK_V) *(vf *)lane += v_load(residual + at);
-                        else
-                            for (int32_t i = 0; i < width; i++) lane[i] += residual[at + i];
-                    } else if (width == PK_V) v_store(out + at, *(vf *)lane);
-                    else if (width == 8) memcpy(out + at, lane, 32);
-                    else if (width == 4) memcpy(out + at, lane, 16);
-                    else
-                        for (int32_t i = 0; i < width; i++) out[at + i] = lane[i];
-                }
-            }
-        }
-    }
-}

@@ -2,6 +2,7 @@
 #include "isa.h"
 #include "vector.h"
 #include "geometry.h"
+#include "slab.h"
 #include "sparse_conv.h"
 #include "dense_conv.h"
 #include "depthwise.h"

@@ -38,7 +38,8 @@ typedef struct {
                 PK_UNROLL for (int j = 0; j < T; j++) a[j] = bias;                                              \
             } else                                                                                              \
                 PK_UNROLL for (int j = 0; j < T; j++) a[j] = y[j];                                              \
-            for (const float *end = weight + row->count; weight < end; weight++, offset++) {                    \
+            const float *end = weight + row->count;                                                             \
+            for (; weight < end; weight++, offset++) {                                                          \
                 const vf w = v_all(*weight), *q = (const vf *)(x + (size_t)*offset * UNIT);                     \
                 PK_UNROLL for (int j = 0; j < T; j++) a[j] += w * q[j];                                         \
             }                                                                                                   \
@@ -154,54 +155,45 @@ static void sparse_plan(pk_conv_packed *p, const uint32_t *first, const uint32_t
 static size_t sparse_scratch(const pk_conv_packed *p)
 {
     if (p->direct) return PK_ALIGN;
-    return align(((size_t)p->slab * p->conv.in_channels + (size_t)p->rows * p->conv.out_channels) * PK_V * 4);
-}
-
-static void sparse_part(const pk_conv_packed *p, sparse_walk *walk, const float *x, size_t per_channel, int32_t part,
-                        int32_t tile)
-{
-    const char *base = (const char *)p;
-    const sparse_run *run = (const sparse_run *)(base + p->at_runs) + (size_t)part * p->blocks;
-    for (int32_t b = 0; b < p->blocks; b++, run++) {
-        walk->x = x + (size_t)b * p->block * per_channel;
-        walk->row = (const sparse_row *)(base + p->at_rows) + run->row;
-        walk->end = walk->row + run->rows;
-        walk->weights = (const float *)(base + p->at_weights) + run->connection;
-        walk->offsets = (const uint16_t *)(base + p->at_offsets) + run->connection;
-        (p->direct ? walk_planes : walk_slab)[tile](walk);
-    }
+    return align(((size_t)p->slab * p->block + (size_t)p->rows * p->conv.out_channels) * PK_V * 4);
 }
 
 static void sparse_run_units(const pk_conv_packed *p, const float *in, const float *residual, float *out, float *scratch,
                              int32_t begin, int32_t end)
 {
     const pk_conv *c = &p->conv;
+    const char *base = (const char *)p;
     const size_t in_pitch = pk_pitch((size_t)c->images * c->in_h * c->in_w);
     const size_t out_pixels = (size_t)c->images * c->out_h * c->out_w;
-    sparse_walk walk = {.bias = (const float *)((const char *)p + p->at_bias)};
-    int clamp = is_clamp(c->activation) && (p->direct || !residual);
+    const int32_t clamp = is_clamp(c->activation) && (p->direct || !residual), vectors = up((int32_t)out_pixels, PK_V);
+    float *tiles = scratch + (size_t)p->slab * p->block * PK_V;
+    sparse_walk walk = {.bias = (const float *)(base + p->at_bias)};
     walk.low = clamp ? clamp_low(c->activation) : -3.4e38f;
     walk.high = clamp ? clamp_high(c->activation) : 3.4e38f;
-    if (p->direct) {
-        int32_t vectors = up((int32_t)out_pixels, PK_V);
-        walk.pitch = pk_pitch(out_pixels);
-        walk.after = clamp ? 0 : c->activation;
-        for (int32_t unit = begin; unit < end; unit++) {
-            int32_t start = unit / p->parts * p->tile, tile = least(p->tile, vectors - start);
-            walk.y = out + (size_t)start * PK_V;
-            walk.residual = residual ? residual + (size_t)start * PK_V : NULL;
-            sparse_part(p, &walk, in + (size_t)start * PK_V, in_pitch, unit % p->parts, tile);
-        }
-        return;
-    }
-    float *tiles = scratch + (size_t)p->slab * c->in_channels * PK_V;
-    walk.pitch = (size_t)p->rows * PK_V;
-    walk.y = tiles;
+    walk.after = p->direct && !clamp ? c->activation : PK_IDENTITY;
+    walk.pitch = p->direct ? pk_pitch(out_pixels) : (size_t)p->rows * PK_V;
     for (int32_t unit = begin; unit < end; unit++) {
-        int32_t tile = unit / p->parts, part = unit % p->parts;
-        if (unit == begin || part == 0) fill_slab(p, in, scratch, tile);
-        sparse_part(p, &walk, scratch, (size_t)p->slab * PK_V, part, p->rows);
-        empty_tile(p, tiles, residual, out, tile, (int32_t)((int64_t)c->out_channels * part / p->parts),
-                   (int32_t)((int64_t)c->out_channels * (part + 1) / p->parts));
+        const int32_t tile = unit / p->parts, part = unit % p->parts, start = tile * p->tile;
+        const sparse_run *run = (const sparse_run *)(base + p->at_runs) + (size_t)part * p->blocks;
+        walk.y = p->direct ? out + (size_t)start * PK_V : tiles;
+        walk.residual = p->direct && residual ? residual + (size_t)start * PK_V : NULL;
+        for (int32_t b = 0; b < p->blocks; b++, run++) {
+            const int32_t channel = b * p->block;
+            walk.row = (const sparse_row *)(base + p->at_rows) + run->row;
+            walk.end = walk.row + run->rows;
+            walk.weights = (const float *)(base + p->at_weights) + run->connection;
+            walk.offsets = (const uint16_t *)(base + p->at_offsets) + run->connection;
+            if (p->direct) {
+                walk.x = in + (size_t)start * PK_V + channel * in_pitch;
+                walk_planes[least(p->tile, vectors - start)](&walk);
+            } else {
+                fill_slab(p, in, scratch, tile, channel, least(p->block, c->in_channels - channel));
+                walk.x = scratch;
+                walk_slab[p->rows](&walk);
+            }
+        }
+        if (!p->direct)
+            empty_tile(p, tiles, residual, out, tile, (int32_t)((int64_t)c->out_channels * part / p->parts),
+                       (int32_t)((int64_t)c->out_channels * (part + 1) / p->parts));
     }
 }

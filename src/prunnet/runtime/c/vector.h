@@ -8,6 +8,18 @@ typedef float vf __attribute__((vector_size(PK_V * 4), may_alias));
 typedef float vu __attribute__((vector_size(PK_V * 4), aligned(4), may_alias)); /* at any address */
 typedef int32_t vi __attribute__((vector_size(PK_V * 4), may_alias));
 
+/* Parts of a vector: lanes of one group of rows. */
+typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float v4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t i16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t i8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t i4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+#define PK_LANES_4 (i4){0, 1, 2, 3}
+#define PK_LANES_8 (i8){0, 1, 2, 3, 4, 5, 6, 7}
+#define PK_LANES_16 (i16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+
 #define PK_INLINE static inline __attribute__((always_inline, unused))
 #if defined(__clang__)
 #define PK_UNROLL _Pragma("clang loop unroll(full)")
@@ -15,7 +27,23 @@ typedef int32_t vi __attribute__((vector_size(PK_V * 4), may_alias));
 #define PK_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-PK_INLINE vf v_all(float value) { return (vf){0} + value; }
+/* Every second float of two vectors, from the first. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define PK_SHUFFLE 1
+#endif
+#endif
+#if defined(PK_SHUFFLE)
+#define v4_even(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define v8_even(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
+#define v16_even(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#else
+#define v4_even(a, b) __builtin_shuffle(a, b, (i4){0, 2, 4, 6})
+#define v8_even(a, b) __builtin_shuffle(a, b, (i8){0, 2, 4, 6, 8, 10, 12, 14})
+#define v16_even(a, b) __builtin_shuffle(a, b, (i16){0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30})
+#endif
+
+PK_INLINE vf v_all(float value) { return value - (vf){0}; } /* minus zero: the compiler sees that nothing is left to do */
 PK_INLINE vf v_load(const float *from) { return *(const vu *)from; }
 PK_INLINE void v_store(float *to, vf value) { *(vu *)to = value; }
 PK_INLINE vf v_select(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
