@@ -35,7 +35,7 @@ docs: $(READY)  ## the documentation with the API reference, as pages in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-wasm: $(READY)  ## the runtime for browsers, src/prunnet/runtime/js/prunnet.wasm, from its C source
+wasm: $(READY)  ## the runtime for browsers, src/prunnet/runtime/js/prunnet.wasm.gz, from its C source
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt ziglang
 	$(BIN)/python -m prunnet.runtime.wasm $(WASM)
 

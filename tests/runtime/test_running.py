@@ -76,7 +76,14 @@ def test_backbones_give_what_torch_gives(name, tmp_path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("resnet18", "resnet50", "resnext50_32x4d", "mobilenetv2_100", "tf_efficientnet_lite0", "mobilenetv3_small_050"),
+        *(
+            "resnet18",
+            "resnet50",
+            "resnext50_32x4d",
+            "mobilenetv2_100",
+            "tf_efficientnet_lite0",
+            "mobilenetv3_small_050",
+        ),
         *("vit_small_patch16_224", "efficientnet_b0", "mobilenetv3_large_100", "convnext_atto", "regnety_002"),
     ],
 )

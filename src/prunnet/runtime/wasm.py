@@ -1,10 +1,11 @@
-"""The C library for browsers: `make wasm` writes js/prunnet.wasm, and `--check` compares it with what the source gives.
+"""The C library for browsers: `make wasm` writes js/prunnet.wasm.gz; `--check` compares it with what the source gives.
 
 Compiled by ziglang, which brings clang and a C library for WebAssembly; constraints.txt pins it, since another release
 may give other bytes.
 """
 
 import argparse
+import gzip
 import os
 import shlex
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from prunnet.runtime.compiling import EXACT, KERNELS, SOURCES
 
-TARGET = Path(__file__).parent / "js" / "prunnet.wasm"
+TARGET = Path(__file__).parent / "js" / "prunnet.wasm.gz"
 _FLAGS = ("-target", "wasm32-wasi", "-std=c11", "-msimd128", "-fvisibility=hidden")
 _LINK = (
     *("-target", "wasm32-wasi", "-mexec-model=reactor", "-Oz", "-s", "-Wl,--gc-sections", "-Wl,-z,stack-size=262144"),
@@ -47,11 +48,11 @@ def main() -> int:
         build(made)
         content = made.read_bytes()
     if told.check:
-        same = TARGET.is_file() and TARGET.read_bytes() == content
+        same = TARGET.is_file() and gzip.decompress(TARGET.read_bytes()) == content
         print(f"{TARGET.name} is {'what' if same else 'not what'} the source gives")
         return 0 if same else 1
-    TARGET.write_bytes(content)
-    print(f"{TARGET}: {len(content):,} bytes")
+    TARGET.write_bytes(gzip.compress(content, 9, mtime=0))
+    print(f"{TARGET}: {TARGET.stat().st_size:,} bytes, {len(content):,} unpacked")
     return 0
 
 

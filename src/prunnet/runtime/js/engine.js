@@ -15,15 +15,23 @@ export async function bytesBeside(url) {
   return response.arrayBuffer();
 }
 
+/** `bytes` as they are, or what they hold if they are compressed and no server has undone it. */
+async function unzipped(bytes) {
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer();
+}
+
 export class Engine {
   #c;
   #model = 0;
   #floats = 0; // where embeddings are written
 
   static async create(wasm) {
-    const source = wasm ?? new URL("./prunnet.wasm", import.meta.url);
-    const bytes = source instanceof URL || typeof source === "string" ? await bytesBeside(new URL(source, import.meta.url)) : source;
-    const { instance } = await WebAssembly.instantiate(bytes, {});
+    const source = wasm ?? new URL("./prunnet.wasm.gz", import.meta.url);
+    const told = source instanceof URL || typeof source === "string";
+    const bytes = new Uint8Array(told ? await bytesBeside(new URL(source, import.meta.url)) : source);
+    const { instance } = await WebAssembly.instantiate(await unzipped(bytes), {});
     instance.exports._initialize();
     return new Engine(instance.exports);
   }

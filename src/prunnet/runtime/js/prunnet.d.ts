@@ -17,7 +17,7 @@ export interface LoadOptions {
   cache?: boolean;
   /** Whether it runs in a Worker; default: where there are Workers. */
   worker?: boolean;
-  /** The address or the bytes of prunnet.wasm, if it is not beside this module. */
+  /** The address or the bytes of prunnet.wasm.gz, compressed or not, if it is not beside this module. */
   wasm?: string | URL | ArrayBuffer | Uint8Array;
 }
 

@@ -17,7 +17,7 @@ export class PrunNet {
   /**
    * `source`: an address, or the file's bytes. `options`: `capacity` (default: the largest), `progress` called with
    * {loaded, total} while bytes arrive, `cache: false` to keep nothing in the browser's Cache, `worker: false` to run in
-   * this thread, `wasm` the address or the bytes of prunnet.wasm if it is not beside this module.
+   * this thread, `wasm` the address or the bytes of prunnet.wasm.gz if it is not beside this module.
    */
   static async load(source, { capacity, progress, cache = true, worker = typeof Worker !== "undefined", wasm } = {}) {
     const model = new PrunNet();
