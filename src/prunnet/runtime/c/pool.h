@@ -28,58 +28,41 @@ PK_INLINE void pool_planes(const pk_pool *pool, const float *in, float *out, int
             }
 }
 
-/* Maximum over K x K with stride S by vectors of columns. A row whose vectors would leave the buffer goes pixel by pixel. */
-#define PK_MAX_POOL(L, K, S)                                                                                        \
-    static void max_pool_##L##_##K##_##S(const pk_pool *pool, const float *in, const float *low, const float *high, \
-                                         float *out)                                                                \
-    {                                                                                                               \
-        const v##L least_of_all = -3.4e38f - (v##L){0};                                                             \
-        for (int32_t x = 0; x < pool->out_w; x += L) {                                                              \
-            const int32_t column = x * S - pool->pad_left, wide = least(L, pool->out_w - x);                        \
-            i##L mask[K];                                                                                           \
-            PK_UNROLL for (int kx = 0; kx < K; kx++) {                                                              \
-                const i##L at = PK_LANES_##L * S + (column + kx);                                                   \
-                mask[kx] = (at >= 0) & (at < pool->in_w);                                                           \
-            }                                                                                                       \
-            for (int32_t y = 0; y < pool->out_h; y++) {                                                             \
-                v##L a = least_of_all;                                                                              \
-                float *to = out + (size_t)y * pool->out_w + x;                                                      \
-                PK_UNROLL for (int ky = 0; ky < K; ky++) {                                                          \
-                    const int32_t row = y * S + ky - pool->pad_top;                                                 \
-                    if (row < 0 || row >= pool->in_h) continue;                                                     \
-                    const float *line = in + (ptrdiff_t)row * pool->in_w;                                           \
-                    if (line - low + column < 0 || high - line < column + K + S * L) {                              \
-                        for (int32_t i = 0; i < wide; i++)                                                          \
-                            for (int kx = 0; kx < K; kx++) {                                                        \
-                                int32_t at = column + kx + i * S;                                                   \
-                                if (at >= 0 && at < pool->in_w && line[at] > a[i]) a[i] = line[at];                 \
-                            }                                                                                       \
-                        continue;                                                                                   \
-                    }                                                                                               \
-                    PK_UNROLL for (int kx = 0; kx < K; kx++) {                                                      \
-                        v##L v = *(const v##L *)(line + column + kx);                                               \
-                        if (S == 2) v = v##L##_even(v, *(const v##L *)(line + column + kx + L));                    \
-                        const i##L more = (v > a) & mask[kx];                                                       \
-                        a = (v##L)((more & (i##L)v) | (~more & (i##L)a));                                           \
-                    }                                                                                               \
-                }                                                                                                   \
-                emit(to, (const float *)&a, NULL, 0, 0, wide);                                                      \
-            }                                                                                                       \
-        }                                                                                                           \
+/* Maximum over K x K with stride 2 by vectors of columns: first down the column, then every second float. A row whose
+ * vectors would leave the buffer (low to high) goes pixel by pixel. */
+PK_INLINE void max_pool_plane(const pk_pool *pool, const float *in, const float *low, const float *high, float *out, const int K)
+{
+    const vf least_of_all = v_all(-3.4e38f);
+    vi lanes;
+    for (int i = 0; i < PK_V; i++) lanes[i] = 2 * i;
+    for (int32_t x = 0; x < pool->out_w; x += PK_V) {
+        const int32_t column = 2 * x - pool->pad_left, wide = least(PK_V, pool->out_w - x);
+        for (int32_t y = 0; y < pool->out_h; y++) {
+            const int32_t top = 2 * y - pool->pad_top, first = most(top, 0), last = least(top + K, pool->in_h) - 1;
+            const float *line = in + (ptrdiff_t)first * pool->in_w + column;
+            const int safe = line >= low && high - line >= (ptrdiff_t)(last - first) * pool->in_w + K + 2 * PK_V;
+            vf a = least_of_all;
+            if (!safe || last < first) {
+                for (int32_t row = first; row <= last; row++)
+                    for (int32_t i = 0; i < wide * K; i++) {
+                        int32_t at = column + i / K * 2 + i % K;
+                        float v = at >= 0 && at < pool->in_w ? in[(size_t)row * pool->in_w + at] : -3.4e38f;
+                        if (v > a[i / K]) a[i / K] = v;
+                    }
+            } else
+                PK_UNROLL for (int kx = 0; kx < K; kx++) {
+                    vf even = v_load(line + kx), odd = v_load(line + kx + PK_V);
+                    for (int32_t row = 1; row <= last - first; row++) {
+                        even = v_max(even, v_load(line + (size_t)row * pool->in_w + kx));
+                        odd = v_max(odd, v_load(line + (size_t)row * pool->in_w + kx + PK_V));
+                    }
+                    const vi at = lanes + (column + kx), inside = (at >= 0) & (at < pool->in_w);
+                    a = v_max(a, v_select(inside, v_even(even, odd), least_of_all));
+                }
+            emit(out + (size_t)y * pool->out_w + x, (const float *)&a, NULL, 0, 0, wide);
+        }
     }
-#if PK_V == 16
-PK_MAX_POOL(16, 2, 2) PK_MAX_POOL(16, 3, 2)
-#define max_pool_2_2 max_pool_16_2_2
-#define max_pool_3_2 max_pool_16_3_2
-#elif PK_V == 8
-PK_MAX_POOL(8, 2, 2) PK_MAX_POOL(8, 3, 2)
-#define max_pool_2_2 max_pool_8_2_2
-#define max_pool_3_2 max_pool_8_3_2
-#else
-PK_MAX_POOL(4, 2, 2) PK_MAX_POOL(4, 3, 2)
-#define max_pool_2_2 max_pool_4_2_2
-#define max_pool_3_2 max_pool_4_3_2
-#endif
+}
 
 static void max_pool(const pk_pool *pool, const float *in, float *out, int32_t begin, int32_t end)
 {
@@ -95,7 +78,8 @@ static void max_pool(const pk_pool *pool, const float *in, float *out, int32_t b
         for (int32_t image = 0; image < pool->images; image++) {
             const float *from = in + channel * in_pitch + (size_t)image * pool->in_h * pool->in_w;
             float *to = out + channel * out_pitch + (size_t)image * pool->out_h * pool->out_w;
-            (k == 2 ? max_pool_2_2 : max_pool_3_2)(pool, from, low, high, to);
+            if (k == 2) max_pool_plane(pool, from, low, high, to, 2);
+            else max_pool_plane(pool, from, low, high, to, 3);
         }
 }
 

@@ -47,78 +47,99 @@ static void tokens(int32_t images, int32_t channels, int32_t pixels, int32_t pre
         }
 }
 
-#if PK_V == 16
-#define PK_KEYS 6
-#define PK_QUERIES 4
+/* A span of queries is up to PK_QUERIES vectors; keys, and then channels of the result, come PK_KEYS at a time. */
+#if PK_V == 16 || defined(__aarch64__)
+#define PK_KEYS 5
+#define PK_QUERIES 5
 #else
 #define PK_KEYS 4
 #define PK_QUERIES 3
 #endif
-#define PK_SPAN (PK_QUERIES * PK_V)
 
 static size_t attention_scratch_bytes(int32_t dim, int32_t tokens)
 {
-    /* queries and the result: dim x PK_SPAN; weights of the keys: tokens x PK_SPAN, up to whole groups */
-    return align(((size_t)dim + (size_t)up(tokens, PK_KEYS) * PK_KEYS + (size_t)up(dim, PK_KEYS) * PK_KEYS) * PK_SPAN *
-                 sizeof(float));
+    const size_t span = PK_QUERIES * PK_V, channels = (size_t)up(dim, PK_KEYS) * PK_KEYS;
+    return align((2 * channels + (size_t)up(tokens, PK_KEYS) * PK_KEYS) * span * sizeof(float));
 }
 
-/* y[m] = sum over k of factor[m * across + k * along] x[k], m < n, in rows of PK_SPAN floats. */
-PK_INLINE void combine(float *y, const float *x, const float *factor, size_t across, size_t along, int32_t terms, int32_t n)
+/* y[m] = sum over k of factor[m * across + k * along] x[k], m < n, where x and y are rows of Q vectors. */
+#define PK_COMBINE(Q)                                                                                                  \
+    static void combine_##Q(float *y, const float *x, const float *factor, size_t across, size_t along, int32_t terms, \
+                            int32_t n)                                                                                 \
+    {                                                                                                                  \
+        vf a[PK_KEYS][Q];                                                                                              \
+        const float *row[PK_KEYS];                                                                                     \
+        PK_UNROLL for (int m = 0; m < PK_KEYS; m++) {                                                                  \
+            row[m] = factor + (m < n ? m : 0) * across;                                                                \
+            PK_UNROLL for (int j = 0; j < Q; j++) a[m][j] = (vf){0};                                                   \
+        }                                                                                                              \
+        for (int32_t k = 0; k < terms; k++) {                                                                          \
+            vf v[Q];                                                                                                   \
+            PK_UNROLL for (int j = 0; j < Q; j++) v[j] = ((const vf *)x)[k * Q + j];                                   \
+            PK_UNROLL for (int m = 0; m < PK_KEYS; m++) {                                                              \
+                vf f = v_all(row[m][k * along]);                                                                       \
+                PK_UNROLL for (int j = 0; j < Q; j++) a[m][j] += f * v[j];                                             \
+            }                                                                                                          \
+        }                                                                                                              \
+        PK_UNROLL for (int m = 0; m < PK_KEYS; m++)                                                                    \
+            PK_UNROLL for (int j = 0; j < Q; j++) ((vf *)y)[m * Q + j] = a[m][j];                                      \
+    }
+PK_COMBINE(1) PK_COMBINE(2) PK_COMBINE(3)
+#if PK_QUERIES > 3
+PK_COMBINE(4) PK_COMBINE(5)
+#endif
+static void (*const combine[])(float *, const float *, const float *, size_t, size_t, int32_t, int32_t) = {
+    NULL, combine_1, combine_2, combine_3,
+#if PK_QUERIES > 3
+    combine_4, combine_5,
+#endif
+};
+
+/* exp(share - largest) over keys, and in total the reciprocal of its sum: rows of `span` floats. */
+static void soften(float *share, vf *total, int32_t tokens, int32_t span)
 {
-    vf a[PK_KEYS][PK_QUERIES];
-    const float *row[PK_KEYS];
-    PK_UNROLL for (int m = 0; m < PK_KEYS; m++) {
-        row[m] = factor + (m < n ? m : 0) * across;
-        PK_UNROLL for (int j = 0; j < PK_QUERIES; j++) a[m][j] = (vf){0};
-    }
-    for (int32_t k = 0; k < terms; k++) {
-        vf v[PK_QUERIES];
-        PK_UNROLL for (int j = 0; j < PK_QUERIES; j++) v[j] = ((const vf *)(x + (size_t)k * PK_SPAN))[j];
-        PK_UNROLL for (int m = 0; m < PK_KEYS; m++) {
-            vf f = v_all(row[m][k * along]);
-            PK_UNROLL for (int j = 0; j < PK_QUERIES; j++) a[m][j] += f * v[j];
+    for (int32_t j = 0; j < span; j += PK_V) {
+        vf high = *(vf *)(share + j), sum = {0};
+        for (int32_t key = 1; key < tokens; key++) high = v_max(high, *(vf *)(share + (size_t)key * span + j));
+        for (int32_t key = 0; key < tokens; key++) {
+            vf *to = (vf *)(share + (size_t)key * span + j);
+            *to = v_exp(*to - high);
+            sum += *to;
         }
+        total[j / PK_V] = 1.0f / sum;
     }
-    PK_UNROLL for (int m = 0; m < PK_KEYS; m++)
-        PK_UNROLL for (int j = 0; j < PK_QUERIES; j++) ((vf *)(y + m * PK_SPAN))[j] = a[m][j];
 }
 
 static void attention(int32_t images, int32_t tokens, int32_t dim, float scale, const float *q, const float *k,
                       const float *v, float *out, void *scratch, int32_t begin, int32_t end)
 {
-    const size_t pitch = pk_pitch((size_t)images * tokens);
-    float *query = scratch, *share = query + (size_t)dim * PK_SPAN;
-    float *result = share + (size_t)up(tokens, PK_KEYS) * PK_KEYS * PK_SPAN;
-    for (int32_t head = begin; head < end; head++)
-        for (int32_t image = 0; image < images; image++)
-            for (int32_t at = 0; at < tokens; at += PK_SPAN) {
-                const size_t plane = (size_t)head * dim * pitch + (size_t)image * tokens;
-                const int32_t n = least(PK_SPAN, tokens - at);
-                for (int32_t i = 0; i < dim; i++) {
-                    float *to = query + (size_t)i * PK_SPAN;
-                    const float *from = q + plane + i * pitch + at;
-                    for (int32_t j = 0; j < n; j++) to[j] = from[j] * scale;
-                    for (int32_t j = n; j < PK_SPAN; j++) to[j] = 0.0f;
-                }
-                for (int32_t key = 0; key < tokens; key += PK_KEYS)
-                    combine(share + (size_t)key * PK_SPAN, query, k + plane + key, 1, pitch, dim, least(PK_KEYS, tokens - key));
-                for (int j = 0; j < PK_SPAN; j += PK_V) {
-                    vf high = *(vf *)(share + j), total = {0};
-                    for (int32_t key = 1; key < tokens; key++) high = v_max(high, *(vf *)(share + (size_t)key * PK_SPAN + j));
-                    for (int32_t key = 0; key < tokens; key++) {
-                        vf *to = (vf *)(share + (size_t)key * PK_SPAN + j);
-                        *to = v_exp(*to - high);
-                        total += *to;
-                    }
-                    total = 1.0f / total;
-                    for (int32_t key = 0; key < tokens; key++) *(vf *)(share + (size_t)key * PK_SPAN + j) *= total;
-                }
-                for (int32_t i = 0; i < dim; i += PK_KEYS)
-                    combine(result + (size_t)i * PK_SPAN, share, v + plane + i * pitch, pitch, 1, tokens, least(PK_KEYS, dim - i));
-                for (int32_t i = 0; i < dim; i++)
-                    memcpy(out + plane + i * pitch + at, result + (size_t)i * PK_SPAN, (size_t)n * sizeof(float));
+    const size_t pitch = pk_pitch((size_t)images * tokens), channels = (size_t)up(dim, PK_KEYS) * PK_KEYS;
+    const int32_t vectors = up(tokens, PK_V), step = up(vectors, up(vectors, PK_QUERIES));
+    float *query = scratch, *result = query + channels * PK_QUERIES * PK_V, *share = result + channels * PK_QUERIES * PK_V;
+    vf total[PK_QUERIES];
+    for (int32_t work = begin * images; work < end * images; work++) {
+        const int32_t head = work / images, image = work % images;
+        const size_t plane = (size_t)head * dim * pitch + (size_t)image * tokens;
+        for (int32_t at = 0; at < tokens; at += step * PK_V) {
+            const int32_t width = least(step, up(tokens - at, PK_V)), span = width * PK_V, n = least(span, tokens - at);
+            for (int32_t i = 0; i < dim; i++) {
+                float *to = query + (size_t)i * span;
+                const float *from = q + plane + i * pitch + at;
+                for (int32_t j = 0; j < n; j++) to[j] = from[j] * scale;
+                for (int32_t j = n; j < span; j++) to[j] = 0.0f;
             }
+            for (int32_t key = 0; key < tokens; key += PK_KEYS)
+                combine[width](share + (size_t)key * span, query, k + plane + key, 1, pitch, dim, tokens - key);
+            soften(share, total, tokens, span);
+            for (int32_t i = 0; i < dim; i += PK_KEYS)
+                combine[width](result + (size_t)i * span, share, v + plane + i * pitch, pitch, 1, tokens, dim - i);
+            for (int32_t i = 0; i < dim; i++) {
+                vf *row = (vf *)(result + (size_t)i * span);
+                for (int32_t j = 0; j < width; j++) row[j] *= total[j];
+                memcpy(out + plane + i * pitch + at, row, (size_t)n * sizeof(float));
+            }
+        }
+    }
 }
 
 static void rows(int32_t channels, int32_t pixels, int32_t normalise, const float *in, float *out)
