@@ -86,7 +86,7 @@ def test_a_file_cut_anywhere_holds_the_bands_that_are_whole(whole) -> None:
         ({"program": [["relu", [0], [1]]]}, "another number of numbers"),
         ({"program": [["relu", [0], []]]}, "does not end with an embedding"),
         ({"program": [["conv2d", [0, -2], [1] * 9]]}, "does not take what it is given"),
-        ({"program": [["pad", [0], [1024] * 4]] * 5}, "too large a result"),
+        ({"program": [["pad", [i], [1024] * 4] for i in range(5)]}, "too large a result"),
     ],
 )
 def test_a_header_that_makes_no_sense_is_refused_although_its_checksum_fits(whole, change, message) -> None:

@@ -38,7 +38,8 @@ told.wrong = await model.upgrade(0.3).catch((error) => error.message);
 told.odd = await model.embed({ data: new Uint8Array(7), width: 2, height: 2 }).catch((error) => error.message);
 const plain = await PrunNet.load(address.replace("every", "plain"), { capacity: 0.2, cache: false });
 told.plain = [...await plain.embed(image)];
-told.damaged = await PrunNet.load(address.replace("every", "damaged"), { capacity: 0.2 }).catch((error) => error.message);
+const damaged = address.replace("every", "damaged");
+told.damaged = await PrunNet.load(damaged, { capacity: 0.2 }).catch((error) => error.message);
 plain.close();
 model.close();
 """

@@ -309,7 +309,7 @@ static int read_grid(prun_header *header, const json_node *list, prun_problem *p
             return invalid(problem, "its grid holds what is no capacity");
         if (item->number < SMALLEST)
             return prun_fail(problem, PRUNNET_DAMAGED,
-                             "it is no valid .prun file: a .prun file starts at 1 % or more; found %c", item->number);
+                             "it is no valid .prun file: a .prun file starts at %c or more; found %c", SMALLEST, item->number);
         if (item->number <= before)
             return invalid(problem, "its grid does not rise");
         before = header->grid[header->bands++] = item->number;
