@@ -291,7 +291,7 @@ def test_the_old_classifier_has_a_say_and_never_changes() -> None:
     loss(embedding, labels).backward()
     learning = [name for name, parameter in loss.named_parameters() if parameter.requires_grad]
     assert learning == ["loss.classifier.weight", "loss.classifier.bias"]
-    assert loss.old.weight.grad is None and embedding.grad is not None
+    assert loss.old.old.weight.grad is None and embedding.grad is not None
     unknown = torch.tensor([2, 3, 2, 3])
     assert torch.equal(loss(embedding, unknown), loss.loss(embedding, unknown))
     with pytest.raises(PrunNetError, match="none of the training classes"):
@@ -309,7 +309,16 @@ def test_a_whole_family_can_be_compatible_with_an_old_classifier() -> None:
     assert method.classifier is method.loss.loss.classifier
 
 
-@pytest.mark.parametrize("method", ["independent", "joint", "switchnet"])
+def test_new_members_beside_a_family_learn_from_its_classifier_alone() -> None:
+    made, old = make("independent"), nn.Linear(16, CLASSES)
+    made.hear(old, range(CLASSES))
+    images, labels = batch()
+    for (name, loss), member in zip(made.losses(images, labels), made.members.by_capacity.values(), strict=True):
+        assert torch.allclose(loss, F.cross_entropy(old(member(images, normalise=False)), labels)), name
+    assert not [parameter for parameter in made.classifiers.parameters() if parameter.requires_grad]
+
+
+@pytest.mark.parametrize("method", ["joint", "switchnet"])
 def test_the_old_classifier_is_heard_in_every_loss(method: str) -> None:
     made = make(method)
     plain = step(made)

@@ -84,7 +84,7 @@ def test_schedules_by_hand() -> None:
 def test_every_setting_that_needs_it_is_explained() -> None:
     self_explaining = {
         "embedding_dim", "integrator", "granularity", "loss", "label_smoothing", "frozen_scores", "frozen_weights",
-        "epochs", "optimiser", "lr", "momentum", "weight_decay", "schedule", "gamma", "warmup_epochs", "precision",
+        "epochs", "optimiser", "momentum", "weight_decay", "schedule", "gamma", "warmup_epochs", "precision",
         "seed", "tensorboard",
     }  # fmt: skip
     assert {name for name, field in TrainConfig.model_fields.items() if not field.description} == self_explaining
@@ -104,16 +104,34 @@ def test_a_run_and_a_method_made_by_hand_have_the_same_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "capacities", "score_lr"),
+    ("settings", "capacities"),
     [
-        ({}, "any", 20.0),
-        ({"optimiser": "adamw"}, "any", 1.0),
-        ({"method": "joint"}, FOUR, 20.0),
-        ({"selection": "maps"}, FOUR, 1.0),
-        ({"selection": "filters"}, FOUR, 1.0),
-        ({"capacities": (0.5,), "score_lr": 3.0}, (0.5,), 3.0),
+        ({}, "any"),
+        ({"optimiser": "adamw"}, "any"),
+        ({"method": "joint"}, FOUR),
+        ({"selection": "maps"}, FOUR),
+        ({"selection": "filters"}, FOUR),
+        ({"capacities": (0.5,)}, (0.5,)),
     ],
 )
-def test_every_capacity_with_fast_scores_is_the_default_where_it_was_measured(settings, capacities, score_lr) -> None:
-    config = resolve(settings)
-    assert (config.capacities, config.score_lr) == (capacities, score_lr)
+def test_every_capacity_is_the_default_where_it_was_measured(settings, capacities) -> None:
+    assert resolve(settings).capacities == capacities
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+@pytest.mark.parametrize(("epochs", "steps", "lr"), [(12, 43, 0.1), (10, 54, 0.01), (30, 1_000, 0.1)])
+def test_scores_come_as_far_in_a_short_training_as_in_a_long_one(schedule, epochs, steps, lr) -> None:
+    config = resolve({"epochs": epochs, "lr": lr, "schedule": schedule})
+    rates = [lr * config.lr_factor(step / steps) for step in range(epochs * steps)]
+    assert sum(rates) * config.relative_score_lr(steps) == pytest.approx(500)
+
+
+@pytest.mark.parametrize("settings", [{"optimiser": "adamw"}, {"selection": "filters"}, {"score_lr": 1.0}])
+def test_scores_are_as_fast_as_weights_where_that_was_not_measured_or_is_asked_for(settings) -> None:
+    assert resolve(settings).relative_score_lr(100) == 1.0
+
+
+def test_learning_rates_depend_on_what_is_trained_already() -> None:
+    assert resolve({}).lr == 0.1 and resolve({"optimiser": "adamw"}).lr == 1e-3
+    assert resolve({"pretrained": True}).lr == 0.01 and resolve({"weights": "w", "optimiser": "adamw"}).lr == 1e-4
+    assert resolve({"pretrained": True, "lr": 0.3}).lr == 0.3

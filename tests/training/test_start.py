@@ -46,13 +46,21 @@ def test_run_folder_holds_what_the_design_says(finished: Path) -> None:
         "evaluation/curve.png", "plots/loss.png", "plots/conflicts.png", "plots/cosine.png",
     }  # fmt: skip
     assert all((finished / name).is_file() for name in expected)
-    rows = Run(finished).records
+    rows = Run(finished).steps
     assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
     assert set(rows[0]["loss"]) == {"1", "0.5", "0.2"} and 0 <= rows[0]["conflicts"] <= 1
     assert set(rows[0]["cosine"]) == {"0.5", "0.2"} and set(rows[0]["norm"]) == set(rows[0]["loss"])
     assert rows[0]["scores"].keys() == {"conflicts", "first_layer_conflicts", "cosine", "norm", "sum_cosine"}
     assert rows[0]["scores"]["norm"].keys() == rows[0]["norm"].keys() and rows[0]["scores"]["norm"] != rows[0]["norm"]
     assert json.loads((finished / "environment.json").read_text())["packages"]["torch"]
+
+
+def test_it_is_recorded_how_much_of_each_mask_is_still_its_start(glyphs, finished: Path, tmp_path) -> None:
+    starts = [row["start"] for row in Run(finished).records if "start" in row]
+    assert len(starts) == TINY["epochs"] and all(start.keys() == {"0.5", "0.2"} for start in starts)
+    assert all(0.2 < share < 1 for share in starts[-1].values())
+    frozen = train(None, glyphs, out=tmp_path / "frozen", quiet=True, **{**TINY, "frozen_scores": True})
+    assert [row["start"] for row in frozen.records if "start" in row][-1] == {"0.5": 1.0, "0.2": 1.0}
 
 
 def test_the_family_is_loaded_and_adapted(finished: Path) -> None:

@@ -122,7 +122,7 @@ def passes(results: Sequence[RowResult], folder: Path, key: str) -> None:
 
 def _series(result: RowResult, key: str) -> list[tuple[int, Any]]:
     """Step and value of the first seed's run."""
-    rows = next(iter(result.runs.values())).records
+    rows = next(iter(result.runs.values())).steps
     return [(row["step"], row[key]) for row in rows if row.get(key) is not None and row[key] != {}]
 
 

@@ -1,6 +1,7 @@
 """Backward-compatible training (BCT): the old model's classifier, frozen, must recognise the new embeddings as well.
 
-As a loss it goes with any method: new members beside an existing family, or a new generation of a whole family.
+New members beside an existing family learn from that classifier alone; a new generation of a whole family from it and
+from its own, by any method.
 """
 
 import copy
@@ -13,18 +14,33 @@ from torch import Tensor, nn
 from prunnet.errors import PrunNetError
 
 
-class BackwardCompatible(nn.Module):
-    """L = L_new(z, y) + CE(old classifier(z), y), the latter over images of classes that the old model knew."""
+class OldClassifier(nn.Module):
+    """CE(old classifier(z), y) over images of classes that the old model knew: what a new member of its family learns
+    from alone.
+    """
 
-    def __init__(self, loss: nn.Module, old: nn.Linear, old_classes: Sequence[int]) -> None:
+    def __init__(self, old: nn.Linear, old_classes: Sequence[int]) -> None:
         """`old_classes[y]`: the old classifier's class of the label y, or -1 for one that it never saw."""
         super().__init__()
-        self.loss = loss
         self.old = copy.deepcopy(old).requires_grad_(False)
         self.old_classes: Tensor
         self.register_buffer("old_classes", torch.tensor(list(old_classes)), persistent=False)
         if not any(known >= 0 for known in old_classes):
             raise PrunNetError("none of the training classes is known to the old classifier")
+
+    def forward(self, embedding: Tensor, labels: Tensor) -> Tensor:
+        classes = self.old_classes[labels]
+        summed = F.cross_entropy(self.old(embedding), classes, ignore_index=-1, reduction="sum")
+        return summed / (classes >= 0).sum().clamp_min(1)
+
+
+class BackwardCompatible(nn.Module):
+    """L = L_new(z, y) + CE(old classifier(z), y): a new generation, with a classifier of its own."""
+
+    def __init__(self, loss: nn.Module, old: nn.Linear, old_classes: Sequence[int]) -> None:
+        super().__init__()
+        self.loss = loss
+        self.old = OldClassifier(old, old_classes)
 
     @property
     def classifier(self) -> nn.Module:
@@ -36,8 +52,5 @@ class BackwardCompatible(nn.Module):
         return logits
 
     def forward(self, embedding: Tensor, labels: Tensor) -> Tensor:
-        loss: Tensor = self.loss(embedding, labels)
-        classes = self.old_classes[labels]
-        if not (classes >= 0).any():
-            return loss
-        return loss + F.cross_entropy(self.old(embedding), classes, ignore_index=-1)
+        loss: Tensor = self.loss(embedding, labels) + self.old(embedding, labels)
+        return loss

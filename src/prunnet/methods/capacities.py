@@ -44,7 +44,10 @@ class FixedCapacities:
 
 @dataclass(frozen=True)
 class AnyCapacities:
-    """Every capacity from `smallest` up: at each step the smallest, and `random` ones between it and 1."""
+    """Every capacity from `smallest` up: at each step the smallest, and `random` ones between it and 1.
+
+    The random ones are stratified, one from each of as many equal parts, so that no step looks at one end alone.
+    """
 
     smallest: float = 0.05
     random: int = 2
@@ -62,7 +65,8 @@ class AnyCapacities:
         return (*(capacity for capacity in usual if capacity > self.smallest), self.smallest)
 
     def draw(self, generator: torch.Generator) -> tuple[float, ...]:
-        positions = torch.rand(self.random, generator=generator, dtype=torch.float64).tolist()
+        places = torch.rand(self.random, generator=generator, dtype=torch.float64).tolist()
+        positions = [(part + place) / self.random for part, place in enumerate(places)]
         if self.distribution == "uniform":
             between = [self.smallest + (1 - self.smallest) * position for position in positions]
         else:

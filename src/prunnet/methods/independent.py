@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from prunnet.methods.bct import BackwardCompatible
+from prunnet.methods.bct import OldClassifier
 from prunnet.methods.losses import LossName, create_loss
 from prunnet.methods.summed_losses import SummedLosses
 from prunnet.narrow.members import Members
@@ -35,7 +35,8 @@ class Independent(SummedLosses):
         return self.members
 
     def hear(self, old: nn.Linear, old_classes: Sequence[int]) -> None:
-        self.classifiers = nn.ModuleList(BackwardCompatible(loss, old, old_classes) for loss in self.classifiers)
+        """BCT: in place of classifiers of their own, which would pull the members away from the old space."""
+        self.classifiers = nn.ModuleList(OldClassifier(old, old_classes) for _ in self.classifiers)
 
     def losses(self, images: Tensor, labels: Tensor) -> Iterator[tuple[str, Tensor]]:
         for (capacity, member), loss in zip(self.members.by_capacity.items(), self.classifiers, strict=True):

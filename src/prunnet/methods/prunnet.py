@@ -13,7 +13,7 @@ from prunnet.errors import PrunNetError
 from prunnet.gradients import ConflictAware, Integrator
 from prunnet.methods.capacities import FOUR, Capacities, FixedCapacities
 from prunnet.methods.gradient_stack import GradientStack
-from prunnet.methods.losses import LossName, contrastive, create_loss, distillation
+from prunnet.methods.losses import LossName, alignment, contrastive, create_loss, distillation
 from prunnet.methods.method import Method, generator_for
 from prunnet.methods.prunnet_step import PrunNetStep
 from prunnet.network import PrunableNetwork
@@ -36,6 +36,8 @@ class PrunNetOptions:
     """Divide out the factor N+1 of integrators that sum, so that a learning rate means the same under all of them."""
     distillation: float = 0.0
     """Weight of a further loss that makes subnetworks follow the dense network's soft output."""
+    alignment: float = 0.0
+    """Weight of a further loss that turns subnetworks' embeddings to those of the dense network."""
     frozen_scores: bool = False
     frozen_weights: bool = False
     clip_passes: float | None = None
@@ -103,6 +105,8 @@ class PrunNet(Method):
             with torch.no_grad():
                 teacher = self.loss.logits(dense)
             loss = loss + self.options.distillation * distillation(self.loss.logits(embedding), teacher)
+        if self.options.alignment:
+            loss = loss + self.options.alignment * alignment(embedding, dense)
         return loss
 
     def step(self, number: int, *, scale: float = 1.0) -> PrunNetStep:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -25,6 +25,9 @@ WHOLE = 16.0
 class Allocation(ABC):
     """How many connections each layer keeps at a capacity."""
 
+    name: ClassVar[AllocationName]
+    """As settings say it."""
+
     @abstractmethod
     def kept(self, capacity: float, connections: Mapping[str, int]) -> dict[str, int]:
         """Of layers with so many `connections`, by name: at least one each."""
@@ -33,12 +36,16 @@ class Allocation(ABC):
 class Uniform(Allocation):
     """Every layer keeps the same share (Eq. 1)."""
 
+    name = "uniform"
+
     def kept(self, capacity: float, connections: Mapping[str, int]) -> dict[str, int]:
         return {name: kept_connections(capacity, n) for name, n in connections.items()}
 
 
 class Sensitive(Allocation):
     """Every layer keeps a share in proportion to its sensitivity, and none more than all of it."""
+
+    name = "protected"
 
     def __init__(self, sensitivities: Mapping[str, float]) -> None:
         self.sensitivities = dict(sensitivities)

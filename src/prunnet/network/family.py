@@ -27,8 +27,6 @@ class Family(ABC):
 
     kind: ClassVar[str]
     """What it is, in words for a user."""
-    shares_norms: ClassVar[bool] = False
-    """Whether its subnetworks share batch norms, so that each needs adapted statistics after training."""
 
     family_id: str
     """Of the space that its embeddings lie in."""

@@ -95,7 +95,7 @@ class Preprocessing:
         ]
         if not images:
             raise ImageError("no images were given")
-        return check_images(torch.stack(images), self)
+        return check_images(torch.stack(images).contiguous(memory_format=torch.channels_last), self)
 
     def batches(self, pictures: Sequence[Picture] | Picture, batch_size: int) -> Iterator[Tensor]:
         """What `batch` takes, `batch_size` at a time; no pictures at all are refused."""

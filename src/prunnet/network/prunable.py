@@ -81,7 +81,6 @@ class PrunableNetwork(nn.Module, Family):
     """One network that holds a family: `net(images, capacity=c)` embeds with the top-c connections of every layer."""
 
     kind = "a prunable network"
-    shares_norms = True
 
     def __init__(
         self,

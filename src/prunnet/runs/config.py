@@ -26,6 +26,14 @@ from prunnet.network.family import ADAPT_BATCHES
 from prunnet.network.ranking import Ranking
 from prunnet.network.selection import ScoreStart, SelectionName
 
+LEARNING_RATES = {(False, False): 0.1, (False, True): 0.01, (True, False): 1e-3, (True, True): 1e-4}
+"""By whether the optimiser is AdamW, and whether the weights are trained already."""
+
+SCORE_TRAVEL = 500.0
+"""The sum over training of the scores' learning rates. With weight decay λ and momentum μ the start of the scores is
+forgotten to exp(−500·λ/(1−μ)) of itself: 8 % at the defaults, however long the training is.
+"""
+
 
 class TrainConfig(BaseModel):
     """The settings of one run. Every field is a key of `--set`, of the YAML file and of `prunnet.train`."""
@@ -88,6 +96,9 @@ class TrainConfig(BaseModel):
     distillation: float = Field(
         PrunNetOptions.distillation, ge=0, description="weight of following the dense network's soft output"
     )
+    alignment: float = Field(
+        PrunNetOptions.alignment, ge=0, description="weight of turning to the dense network's embeddings"
+    )
     frozen_scores: bool = PrunNetOptions.frozen_scores
     frozen_weights: bool = PrunNetOptions.frozen_weights
     subspaces: int = Field(SUBSPACES, gt=0, description="subspaces of SSPL's product quantiser")
@@ -101,12 +112,13 @@ class TrainConfig(BaseModel):
     batch_size: int = Field(64, gt=1, description="images per step on all devices together")
     accumulate: int = Field(1, gt=0, description="micro-batches per step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
-    lr: float = Field(0.1, gt=0)
-    score_lr: float = Field(
-        20.0,
+    lr: float = Field(0.1, gt=0, description="default with weights or pretrained 0.01; with AdamW 0.001 and 0.0001")
+    score_lr: float | None = Field(
+        None,
         gt=0,
-        description="learning rate of the scores, relative to the weights'; with AdamW or other selections 1",
+        description="learning rate of the scores, relative to the weights'; default: from the length of training",
     )
+    score_decay: float | None = Field(None, ge=0, description="weight decay of the scores; default: the weights'")
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
     schedule: Literal["constant", "multistep", "cosine"] = "cosine"
@@ -138,11 +150,10 @@ class TrainConfig(BaseModel):
         """What docs/what-to-train-with.md found best holds for PrunNet's single connections under SGD."""
         connections = settings.get("selection", "connections") == "connections"
         any_capacity = connections and settings.get("method", "prunnet") in ("prunnet", "dense")
-        fast_scores = connections and settings.get("optimiser", "sgd") == "sgd"
         trained = settings.get("weights") is not None or bool(settings.get("pretrained"))
         return {
             "capacities": "any" if any_capacity else FOUR,
-            "score_lr": 20.0 if fast_scores else 1.0,
+            "lr": LEARNING_RATES[settings.get("optimiser", "sgd") == "adamw", trained],
             "score_start": "magnitude" if trained else "random",
             **settings,
         }
@@ -209,6 +220,20 @@ class TrainConfig(BaseModel):
             progress = max(0.0, epoch - start) / max(1e-9, self.epochs - start)
             return 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
         return 1.0
+
+    def relative_score_lr(self, steps_per_epoch: int) -> float:
+        """The learning rate of the scores over that of the weights.
+
+        A score moves by the gradient times the weight, which is slow. How far scores come depends on the sum of their
+        rates over training, so it is that which is set: a long training gets slower scores, not more forgetful ones.
+        """
+        if self.score_lr is not None:
+            return self.score_lr
+        if self.optimiser != "sgd" or self.selection != "connections":
+            return 1.0
+        steps = steps_per_epoch * self.epochs
+        travelled = sum(self.lr * self.lr_factor(step / steps_per_epoch) for step in range(steps))
+        return SCORE_TRAVEL / travelled
 
     def load_data(self) -> RetrievalData:
         """The data that these settings name."""

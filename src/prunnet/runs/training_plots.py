@@ -11,6 +11,7 @@ TITLES = {
     "cosine": "cosine of the dense gradient and each subnetwork's",
     "norm": "gradient norm of each pass",
     "conflicts": "share of conflicting gradient pairs",
+    "start": "share of each mask that was kept from the start",
 }
 
 

@@ -216,16 +216,18 @@ def build_sampler(config: TrainConfig, train: ImageSet, ranks: Ranks) -> EpochSa
     return ShuffledSampler(len(train), config.batch_size, *share)
 
 
-def build_optimiser(config: TrainConfig, method: Method) -> Optimizer:
+def build_optimiser(config: TrainConfig, method: Method, steps_per_epoch: int) -> Optimizer:
     """SGD or AdamW over all parameters that learn; biases and norms do not decay, scores have a rate of their own."""
     undecayed = method.undecayed()
     scores = {p for part in method.modules() if isinstance(part, Scores) for p in part.parameters()}
     learning = [parameter for parameter in method.parameters() if parameter.requires_grad]
+    score_lr = config.relative_score_lr(steps_per_epoch)
+    score_decay = config.weight_decay if config.score_decay is None else config.score_decay
     decayed = {"weight_decay": config.weight_decay, "relative_lr": 1.0}
     groups = [
         {"params": [p for p in learning if p not in undecayed and p not in scores], **decayed},
         {"params": [p for p in learning if p in undecayed], **decayed, "weight_decay": 0.0},
-        {"params": [p for p in learning if p in scores], **decayed, "relative_lr": config.score_lr},
+        {"params": [p for p in learning if p in scores], "weight_decay": score_decay, "relative_lr": score_lr},
     ]
     groups = [group for group in groups if group["params"]]
     if config.optimiser == "adamw":

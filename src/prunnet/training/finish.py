@@ -15,16 +15,24 @@ from prunnet.runs import Run, TrainConfig
 from prunnet.runs.records import Records
 from prunnet.runs.training_plots import plot_records
 from prunnet.training.ranks import Ranks
+from prunnet.training.start_masks import StartMasks
 
 
 class Finisher:
     """What follows the steps of an epoch, and those of the last."""
 
     def __init__(
-        self, method: Method, data: RetrievalData, config: TrainConfig, run: Run, ranks: Ranks, old: Run | None
+        self,
+        method: Method,
+        data: RetrievalData,
+        config: TrainConfig,
+        run: Run,
+        ranks: Ranks,
+        old: Run | None,
+        start: StartMasks | None,
     ) -> None:
         self.method, self.data, self.config, self.run, self.ranks, self.old = method, data, config, run, ranks, old
-        self.family = method.family
+        self.family, self.start = method.family, start
 
     def finished(self) -> Run:
         """What an earlier call has left."""
@@ -33,7 +41,12 @@ class Finisher:
         return self.run
 
     def after_epoch(self, epoch: int, step: int, records: Records | None) -> None:
-        """Evaluate if it is time to, and keep the best family so far; `records` are the main rank's."""
+        """Note how far the masks have come. Evaluate if it is time to, and keep the best family so far.
+
+        records: the main rank's.
+        """
+        if records is not None and self.start is not None:
+            records.write({"step": step, "epoch": epoch, "start": self.start.remaining()})
         every, last = self.config.evaluate_every, epoch + 1 == self.config.epochs
         if not every or (epoch + 1) % every or last:
             return
@@ -71,15 +84,13 @@ class Finisher:
         return islice(loader, config.adapt_batches)
 
     def _adapt(self) -> None:
-        """Statistics of images as they are, where subnetworks share norms; then everything is as for inference.
+        """Statistics of images as they are, for every network there is; then everything is as for inference.
 
-        The dense network has statistics from training, of augmented images and weights now gone. Subnetworks that are
-        adapted to images as they are agree with it only if it is adapted to them too.
+        Those from training are of augmented images and weights now gone, and networks agree only if they are adapted to
+        the same images.
         """
-        subnetworks = {*self._capacities(), *self.family.capacities} - {1.0}
-        if self.family.shares_norms and subnetworks:
-            dense = {1.0} if self.family.capacities else set()
-            self.family.adapt(self.training_images(), subnetworks | dense, adapt_batches=None)
+        wanted = self.family.available((1.0, *self.family.capacities, *self._capacities()))
+        self.family.adapt(self.training_images(), wanted, adapt_batches=None)
         self.method.eval()
 
     def _evaluate(self) -> CompatibilityMatrix:

@@ -37,7 +37,7 @@ def plan(config: TrainConfig, data: RetrievalData) -> Plan:
     ranks = Ranks(config.device)
     old = None if config.old is None else Run(config.old)
     method = build_method(config, build_network(config), data.train, old).to(ranks.device).train()
-    optimiser = build_optimiser(config, method)
+    optimiser = build_optimiser(config, method, max(1, len(data.train) // config.batch_size))
     labels = torch.randint(0, data.train.classes, (config.batch_size // ranks.size,), device=ranks.device)
     images = torch.randn(len(labels), *method.family.preprocessing.input_size, device=ranks.device)
     for number in range(2):  # the first one allocates

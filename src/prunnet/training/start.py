@@ -15,6 +15,7 @@ from prunnet.runs import Run, TrainConfig, resolve
 from prunnet.training.build import build_method, build_network
 from prunnet.training.finish import Finisher
 from prunnet.training.ranks import Ranks
+from prunnet.training.start_masks import StartMasks
 from prunnet.training.trainer import Trainer
 
 
@@ -43,9 +44,10 @@ def train(
         raise ConfigError(f"{run.folder} already holds a run; resume it, or choose another folder")
     with Ranks(config.device) as ranks, run.lock() if ranks.is_main else nullcontext():
         loaded = data if isinstance(data, RetrievalData) else config.load_data()
-        net = network if isinstance(network, PrunableNetwork) else build_network(config)
-        net = net.to(ranks.device)
-        return _train(net, loaded, config, run, ranks, resume=resume, quiet=quiet, give_up_after=give_up_after)
+        given = isinstance(network, PrunableNetwork)
+        net = (network if isinstance(network, PrunableNetwork) else build_network(config)).to(ranks.device)
+        options: Mapping[str, Any] = {"resume": resume, "quiet": quiet, "give_up_after": give_up_after}
+        return _train(net, loaded, config, run, ranks, given=given, **options)
 
 
 def _settings_of(network: PrunableNetwork | str | None, data: RetrievalData | str | None) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def _settings_of(network: PrunableNetwork | str | None, data: RetrievalData | st
             "backbone_options": recipe["options"],
             "ranking": network.ranking,
             "selection": network.selection.name,
+            "allocation": network.selection.allocation.name,
             "score_start": network.score_start,
             "embedding_dim": network.embedding_dim,
             "input_size": network.preprocessing.input_size,
@@ -76,6 +79,7 @@ def _train(
     run: Run,
     ranks: Ranks,
     *,
+    given: bool,
     resume: bool,
     quiet: bool,
     give_up_after: float | None,
@@ -95,7 +99,8 @@ def _train(
             raise ConfigError("batchnorm: synced needs CUDA; use frozen or train")
         method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)  # type: ignore[no-untyped-call]
     method.family.renew()
-    finisher = Finisher(method, data, config, run, ranks, old)
+    start = None if given and resume else StartMasks.of(method.family)  # a network that is given may have learnt since
+    finisher = Finisher(method, data, config, run, ranks, old, start)
     options: Mapping[str, Any] = {"after_epoch": finisher.after_epoch, "quiet": quiet, "give_up_after": give_up_after}
     trainer = Trainer(method, data, config, run, ranks, **options)
     resumed = resume and trainer.resume()

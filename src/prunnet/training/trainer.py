@@ -88,7 +88,7 @@ class Trainer:
             on_error="raise" if config.strict else "skip",
             pin_memory=ranks.device.type == "cuda",
         )
-        self.optimiser = build_optimiser(config, method)
+        self.optimiser = build_optimiser(config, method, len(self.sampler))
         self.scaler = LossScaler(config.precision == "fp16")
         self.step = 0
         self.unreadable: set[str] = set()
