@@ -30,7 +30,12 @@ from torch import nn
 
 from prunnet._torchvision import require_torchvision
 
-NETWORKS = {"resnet18": "resnet18", "resnet50": "resnet50", "mobilenetv2": "mobilenetv2_100", "vit_small": "vit_small_patch16_224"}
+NETWORKS = {
+    "resnet18": "resnet18",
+    "resnet50": "resnet50",
+    "mobilenetv2": "mobilenetv2_100",
+    "vit_small": "vit_small_patch16_224",
+}
 SIZE = 224
 
 
@@ -78,7 +83,12 @@ class Maker:
             activation = self.activation if "pwl" not in name and "downsample" not in name else "identity"
             self.convolution(
                 *(name, (1, *x.shape[2:]), module.weight),
-                **{"stride": module.stride, "padding": module.padding, "groups": module.groups, "activation": activation},
+                **{
+                    "stride": module.stride,
+                    "padding": module.padding,
+                    "groups": module.groups,
+                    "activation": activation,
+                },
             )
         elif isinstance(module, nn.Linear):
             activation = "gelu" if "fc1" in name else "identity"
@@ -91,7 +101,11 @@ class Maker:
         if isinstance(module, nn.MaxPool2d):
             h = x.shape[2]
             pool = Pool(1, h, h, h // 2, h // 2, 3, 3, 2, 2, 1, 1, 0)
-            self.add(name, f"max pool at {h}×{h}", lambda _: (lambda: self.library.pk_max_pool(pool, source, out, 0, x.shape[1]), ""))
+            self.add(
+                name,
+                f"max pool at {h}×{h}",
+                lambda _: (lambda: self.library.pk_max_pool(pool, source, out, 0, x.shape[1]), ""),
+            )
         elif isinstance(module, nn.LayerNorm):
             ones = np.ones(x.shape[2], np.float32)
             arguments = x.shape[2], x.shape[1], at(ones), at(ones), 1e-6, source, source, 0, x.shape[1]
@@ -100,7 +114,19 @@ class Maker:
             tokens, dim = x.shape[1], 64
             plane = x.shape[2] * pitch(tokens) * 4
             scratch = aligned(self.library.pk_attention_scratch_bytes(dim, tokens), np.uint8)
-            arguments = 1, tokens, dim, 0.125, source, source + plane, source + 2 * plane, out, at(scratch), 0, x.shape[2] // dim
+            arguments = (
+                1,
+                tokens,
+                dim,
+                0.125,
+                source,
+                source + plane,
+                source + 2 * plane,
+                out,
+                at(scratch),
+                0,
+                x.shape[2] // dim,
+            )
             self.add(name, "attention", lambda _: (lambda: self.library.pk_attention(*arguments) or scratch, ""))
 
 
@@ -112,7 +138,8 @@ def layers_of(model: nn.Module, maker: Maker, image: torch.Tensor) -> None:
     hooks = [
         module.register_forward_pre_hook(lambda module, inputs, name=name: maker.visit(name, module, inputs[0]))
         for name, module in model.named_modules()
-        if isinstance(module, nn.Conv2d | nn.Linear | nn.MaxPool2d | nn.LayerNorm) or type(module).__name__ == "Attention"
+        if isinstance(module, nn.Conv2d | nn.Linear | nn.MaxPool2d | nn.LayerNorm)
+        or type(module).__name__ == "Attention"
     ]
     with torch.inference_mode():
         model(image)

@@ -19,7 +19,7 @@ static size_t conv_layout(const pk_conv *c, size_t kept, pk_conv_packed *p)
 {
     if (!possible(c)) return 0;
     if (kept > (size_t)c->out_channels * (size_t)(c->in_channels / c->groups * c->kernel_h * c->kernel_w)) return 0;
-    memset(p, 0, sizeof *p);
+    __builtin_memset(p, 0, sizeof *p);
     p->conv = *c;
     p->isa = PK_ISA;
     p->method = choose(c, kept);
@@ -68,8 +68,8 @@ static pk_conv_packed *conv_plan(const pk_conv *c, const uint32_t *first, const 
     size_t end = conv_layout(c, first[c->out_channels], &head);
     if (!end) return NULL;
     *p = head;
-    if (bias) memcpy((char *)p + p->at_bias, bias, (size_t)c->out_channels * sizeof(float));
-    else memset((char *)p + p->at_bias, 0, (size_t)c->out_channels * sizeof(float));
+    if (bias) __builtin_memcpy((char *)p + p->at_bias, bias, (size_t)c->out_channels * sizeof(float));
+    else __builtin_memset((char *)p + p->at_bias, 0, (size_t)c->out_channels * sizeof(float));
     if (p->method == PK_SPARSE) sparse_plan(p, first, position, value, end);
     else if (p->method == PK_DENSE) dense_plan(p, first, position, value, end);
     else depthwise_plan(p, first, position, value, end);

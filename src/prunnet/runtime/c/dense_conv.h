@@ -2,17 +2,6 @@
  * several outputs at once, so that one load of the input serves all of them. Weights lie in the order they are read:
  * group, block of inputs, PK_M outputs, position, output. */
 
-#if PK_V == 16
-#define PK_M 4
-#define PK_N 7 /* 28 accumulators, 32 registers */
-#elif defined(__aarch64__)
-#define PK_M 4
-#define PK_N 7
-#else
-#define PK_M 4
-#define PK_N 3 /* 12 accumulators, 16 registers */
-#endif
-
 typedef struct {
     const float *x, *weights, *bias, *residual;
     const uint32_t *offsets; /* in floats */
@@ -63,14 +52,26 @@ typedef struct {
             }                                                                                                  \
         }                                                                                                      \
     }
-PK_DENSE_WALK(1) PK_DENSE_WALK(2) PK_DENSE_WALK(3)
-#if PK_N > 3
-PK_DENSE_WALK(4) PK_DENSE_WALK(5) PK_DENSE_WALK(6) PK_DENSE_WALK(7)
+PK_DENSE_WALK(1) PK_DENSE_WALK(2)
+#if PK_N > 2
+PK_DENSE_WALK(3)
 #endif
-static void (*const dense_walks[])(const dense_walk *, int32_t) = {
-    NULL, dense_1, dense_2, dense_3,
 #if PK_N > 3
-    dense_4, dense_5, dense_6, dense_7
+PK_DENSE_WALK(4) PK_DENSE_WALK(5)
+#endif
+#if PK_N > 5
+PK_DENSE_WALK(6) PK_DENSE_WALK(7)
+#endif
+static void (*const dense_walks[PK_N + 1])(const dense_walk *, int32_t) = {
+    NULL, dense_1, dense_2,
+#if PK_N > 2
+    dense_3,
+#endif
+#if PK_N > 3
+    dense_4, dense_5,
+#endif
+#if PK_N > 5
+    dense_6, dense_7,
 #endif
 };
 
@@ -106,7 +107,7 @@ static void dense_plan(pk_conv_packed *p, const uint32_t *first, const uint32_t 
     const int32_t out_group = c->out_channels / c->groups, padded = up(out_group, PK_M) * PK_M;
     uint32_t *offsets = (uint32_t *)((char *)p + p->at_offsets);
     float *weights = (float *)((char *)p + p->at_weights);
-    memset(weights, 0, end - p->at_weights);
+    __builtin_memset(weights, 0, end - p->at_weights);
     for (int32_t k = 0; k < p->block; k++)
         for (int32_t y = 0; y < c->kernel_h; y++)
             for (int32_t x = 0; x < c->kernel_w; x++)

@@ -19,7 +19,7 @@ static void depthwise_plan(pk_conv_packed *p, const uint32_t *first, const uint3
 {
     const size_t area = (size_t)p->conv.kernel_h * p->conv.kernel_w;
     float *weights = (float *)((char *)p + p->at_weights);
-    memset(weights, 0, end - p->at_weights);
+    __builtin_memset(weights, 0, end - p->at_weights);
     for (int32_t o = 0; o < p->conv.out_channels; o++)
         for (uint32_t k = first[o]; k < first[o + 1]; k++) weights[o * area + position[k]] = value[k];
 }
@@ -151,7 +151,7 @@ static void depthwise_run_units(const pk_conv_packed *p, const float *in, const 
         const size_t channel = (size_t)(o / multiplier), last = (size_t)c->in_channels - 1;
         const float *plane = in + channel * in_pitch;
         if (channel * in_pitch < margin || (last - channel) * in_pitch < margin) { /* at the ends of the buffer */
-            memcpy(scratch + margin, plane, in_pixels * sizeof(float));
+            __builtin_memcpy(scratch + margin, plane, in_pixels * sizeof(float));
             plane = scratch + margin;
         }
         d.weights = (const float *)((const char *)p + p->at_weights) + o * area;

@@ -3,7 +3,7 @@
 static void activate(int32_t pixels, int32_t activation, const float *in, float *out, int32_t begin, int32_t end)
 {
     const size_t pitch = pk_pitch((size_t)pixels), n = pitch * (size_t)(end - begin), at = (size_t)begin * pitch;
-    if (in != out) memcpy(out + at, in + at, n * sizeof(float));
+    if (in != out) __builtin_memcpy(out + at, in + at, n * sizeof(float));
     activate_vectors(activation, out + at, n / PK_V);
 }
 

@@ -8,16 +8,22 @@
  *
  * A stride divides rows into phases: kernel row y reads phase y % stride, y / stride vectors further down. */
 
-#ifndef PK_FIRST_CACHE
-#define PK_FIRST_CACHE (48 * 1024)
+#define PK_FIRST_CACHE (48 * 1024) /* a block of inputs: measured best, though half of it may come from the second cache */
+#define PK_TILE 7                  /* accumulators of the sparse walk: more make blocks smaller and gain nothing */
+
+/* Dense, as many outputs (PK_M) times vectors (PK_N) as there are registers for, with one weight and the inputs or the
+ * weights; without a fused multiply-add one more is taken. Its tiles are a multiple of PK_N. */
+#define PK_M 4
+#if PK_V == 16
+#define PK_N 7
+#elif PK_V == 8
+#define PK_N 3
+#elif defined(__aarch64__)
+#define PK_N 5
+#else
+#define PK_N 2
 #endif
-#ifndef PK_TILE
-#define PK_TILE 7 /* vectors of pixels at a time, where no slab is needed */
-#endif
-#define PK_DENSE_TILE (PK_V == 16 ? 14 : 12)
-#ifndef PK_ROWS
-#define PK_ROWS 14 /* accumulators: with the weight they fit 16 registers */
-#endif
+#define PK_DENSE_TILE (PK_N == 7 ? 14 : PK_N == 3 ? 12 : PK_N == 5 ? 10 : 8)
 
 PK_INLINE int32_t up(int32_t a, int32_t b) { return (a + b - 1) / b; }
 PK_INLINE size_t align(size_t bytes) { return (bytes + PK_ALIGN - 1) / PK_ALIGN * PK_ALIGN; }
@@ -68,10 +74,11 @@ static float unit_cost(const pk_conv *c, float kept, int32_t lanes, int32_t rows
 static int fill_pixels(pk_conv_packed *p, size_t kept)
 {
     const pk_conv *c = &p->conv;
+    const int32_t tallest = p->method == PK_DENSE ? PK_DENSE_TILE : PK_TILE;
     p->direct = is_direct(c);
     if (p->direct) {
         int32_t vectors = up(c->images * c->out_h * c->out_w, PK_V);
-        p->tile = up(vectors, up(vectors, p->method == PK_DENSE ? PK_DENSE_TILE : PK_TILE));
+        p->tile = up(vectors, up(vectors, tallest));
         p->strips = up(vectors, p->tile);
         p->row_groups = p->lanes_y = 1, p->lanes_x = PK_V, p->rows = p->tile;
         p->slab = p->tile; /* for the choice of blocks only */
@@ -79,7 +86,7 @@ static int fill_pixels(pk_conv_packed *p, size_t kept)
     }
     float best = 0;
     for (int32_t lanes = PK_V; lanes >= 4; lanes /= 2)
-        for (int32_t rows = 1; rows <= PK_ROWS; rows++) {
+        for (int32_t rows = 1; rows <= tallest; rows++) {
             int32_t strips = up(c->out_w, lanes), sets = up(c->images * up(c->out_h, rows), PK_V / lanes);
             float cost = (float)strips * (float)sets * unit_cost(c, (float)kept, lanes, rows);
             if (best == 0 || cost < best) {

@@ -57,14 +57,11 @@ typedef struct {
     }
 #define PK_WALKS(T) PK_WALK(T, PK_V, walk_slab_##T) PK_WALK(T, 16, walk_planes_##T)
 PK_WALKS(1) PK_WALKS(2) PK_WALKS(3) PK_WALKS(4) PK_WALKS(5) PK_WALKS(6) PK_WALKS(7)
-PK_WALKS(8) PK_WALKS(9) PK_WALKS(10) PK_WALKS(11) PK_WALKS(12) PK_WALKS(13) PK_WALKS(14)
 
-static void (*const walk_slab[])(const sparse_walk *) = {
-    NULL, walk_slab_1, walk_slab_2, walk_slab_3, walk_slab_4, walk_slab_5, walk_slab_6, walk_slab_7,
-    walk_slab_8, walk_slab_9, walk_slab_10, walk_slab_11, walk_slab_12, walk_slab_13, walk_slab_14};
-static void (*const walk_planes[])(const sparse_walk *) = {
-    NULL, walk_planes_1, walk_planes_2, walk_planes_3, walk_planes_4, walk_planes_5, walk_planes_6, walk_planes_7,
-    walk_planes_8, walk_planes_9, walk_planes_10, walk_planes_11, walk_planes_12, walk_planes_13, walk_planes_14};
+static void (*const walk_slab[PK_TILE + 1])(const sparse_walk *) = {
+    NULL, walk_slab_1, walk_slab_2, walk_slab_3, walk_slab_4, walk_slab_5, walk_slab_6, walk_slab_7};
+static void (*const walk_planes[PK_TILE + 1])(const sparse_walk *) = {
+    NULL, walk_planes_1, walk_planes_2, walk_planes_3, walk_planes_4, walk_planes_5, walk_planes_6, walk_planes_7};
 
 /* Blocks of input channels that fit the first cache, and parts of the outputs. 0: an offset would not fit 16 bits. */
 static int fill_sparse(pk_conv_packed *p, size_t kept)
@@ -122,7 +119,7 @@ static void sparse_plan(pk_conv_packed *p, const uint32_t *first, const uint32_t
     const uint32_t out_group = (uint32_t)(c->out_channels / c->groups);
     const uint32_t lines = (uint32_t)(pk_pitch((size_t)c->images * c->in_h * c->in_w) / 16);
     uint32_t row = 0, connection = 0;
-    memcpy(cursor, first, (size_t)c->out_channels * sizeof(uint32_t));
+    __builtin_memcpy(cursor, first, (size_t)c->out_channels * sizeof(uint32_t));
     for (int32_t part = 0; part < p->parts; part++) {
         uint32_t from = (uint32_t)((int64_t)c->out_channels * part / p->parts);
         uint32_t to = (uint32_t)((int64_t)c->out_channels * (part + 1) / p->parts);

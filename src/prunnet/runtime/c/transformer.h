@@ -41,7 +41,7 @@ static void tokens(int32_t images, int32_t channels, int32_t pixels, int32_t pre
         for (int32_t image = 0; image < images; image++) {
             float *to = out + k * out_pitch + (size_t)image * count;
             for (int32_t i = 0; i < prefix; i++) to[i] = first[(size_t)k * prefix + i];
-            memcpy(to + prefix, in + k * in_pitch + (size_t)image * pixels, (size_t)pixels * sizeof(float));
+            __builtin_memcpy(to + prefix, in + k * in_pitch + (size_t)image * pixels, (size_t)pixels * sizeof(float));
             if (position)
                 for (int32_t i = 0; i < count; i++) to[i] += position[(size_t)k * count + i];
         }
@@ -51,9 +51,12 @@ static void tokens(int32_t images, int32_t channels, int32_t pixels, int32_t pre
 #if PK_V == 16 || defined(__aarch64__)
 #define PK_KEYS 5
 #define PK_QUERIES 5
-#else
+#elif PK_V == 8
 #define PK_KEYS 4
 #define PK_QUERIES 3
+#else
+#define PK_KEYS 4
+#define PK_QUERIES 2
 #endif
 
 static size_t attention_scratch_bytes(int32_t dim, int32_t tokens)
@@ -84,12 +87,18 @@ static size_t attention_scratch_bytes(int32_t dim, int32_t tokens)
         PK_UNROLL for (int m = 0; m < PK_KEYS; m++)                                                                    \
             PK_UNROLL for (int j = 0; j < Q; j++) ((vf *)y)[m * Q + j] = a[m][j];                                      \
     }
-PK_COMBINE(1) PK_COMBINE(2) PK_COMBINE(3)
+PK_COMBINE(1) PK_COMBINE(2)
+#if PK_QUERIES > 2
+PK_COMBINE(3)
+#endif
 #if PK_QUERIES > 3
 PK_COMBINE(4) PK_COMBINE(5)
 #endif
 static void (*const combine[])(float *, const float *, const float *, size_t, size_t, int32_t, int32_t) = {
-    NULL, combine_1, combine_2, combine_3,
+    NULL, combine_1, combine_2,
+#if PK_QUERIES > 2
+    combine_3,
+#endif
 #if PK_QUERIES > 3
     combine_4, combine_5,
 #endif
@@ -136,7 +145,7 @@ static void attention(int32_t images, int32_t tokens, int32_t dim, float scale, 
             for (int32_t i = 0; i < dim; i++) {
                 vf *row = (vf *)(result + (size_t)i * span);
                 for (int32_t j = 0; j < width; j++) row[j] *= total[j];
-                memcpy(out + plane + i * pitch + at, row, (size_t)n * sizeof(float));
+                __builtin_memcpy(out + plane + i * pitch + at, row, (size_t)n * sizeof(float));
             }
         }
     }

@@ -2,7 +2,6 @@
  * exp, erf and tanh are polynomials evaluated alike everywhere, so that all platforms give the same embedding. */
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 typedef float vf __attribute__((vector_size(PK_V * 4), may_alias));
 typedef float vu __attribute__((vector_size(PK_V * 4), aligned(4), may_alias)); /* at any address */
@@ -51,27 +50,28 @@ PK_INLINE vf v_all(float value) { return value - (vf){0}; } /* minus zero: the c
 PK_INLINE vf v_load(const float *from) { return *(const vu *)from; }
 PK_INLINE void v_store(float *to, vf value) { *(vu *)to = value; }
 PK_INLINE vf v_select(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_elementwise_max)
-#define PK_ELEMENTWISE 1
-#endif
-#endif
-#if defined(PK_ELEMENTWISE)
-PK_INLINE vf v_max(vf a, vf b) { return __builtin_elementwise_max(a, b); }
-PK_INLINE vf v_min(vf a, vf b) { return __builtin_elementwise_min(a, b); }
+/* a > b ? a : b, by the one instruction where it has a name; of two zeros or with NaN either may come out. */
+#if defined(__wasm_simd128__)
+#define PK_MAX(a, b) __builtin_wasm_pmax_f32x4(b, a)
+#define PK_MIN(a, b) __builtin_wasm_pmin_f32x4(b, a)
 #elif defined(__x86_64__) && PK_V == 4
-PK_INLINE vf v_max(vf a, vf b) { return __builtin_ia32_maxps(a, b); }
-PK_INLINE vf v_min(vf a, vf b) { return __builtin_ia32_minps(a, b); }
+#define PK_MAX(a, b) __builtin_ia32_maxps(a, b)
+#define PK_MIN(a, b) __builtin_ia32_minps(a, b)
 #elif defined(__x86_64__) && PK_V == 8
-PK_INLINE vf v_max(vf a, vf b) { return __builtin_ia32_maxps256(a, b); }
-PK_INLINE vf v_min(vf a, vf b) { return __builtin_ia32_minps256(a, b); }
-#elif defined(__x86_64__) && PK_V == 16 && defined(__GNUC__) && !defined(__clang__)
-PK_INLINE vf v_max(vf a, vf b) { return __builtin_ia32_maxps512_mask(a, b, a, -1, 4); }
-PK_INLINE vf v_min(vf a, vf b) { return __builtin_ia32_minps512_mask(a, b, a, -1, 4); }
+#define PK_MAX(a, b) __builtin_ia32_maxps256(a, b)
+#define PK_MIN(a, b) __builtin_ia32_minps256(a, b)
+#elif defined(__x86_64__) && defined(__clang__)
+#define PK_MAX(a, b) __builtin_ia32_maxps512(a, b, 4)
+#define PK_MIN(a, b) __builtin_ia32_minps512(a, b, 4)
+#elif defined(__x86_64__)
+#define PK_MAX(a, b) __builtin_ia32_maxps512_mask(a, b, a, -1, 4)
+#define PK_MIN(a, b) __builtin_ia32_minps512_mask(a, b, a, -1, 4)
 #else
-PK_INLINE vf v_max(vf a, vf b) { return v_select(a > b, a, b); }
-PK_INLINE vf v_min(vf a, vf b) { return v_select(a < b, a, b); }
+#define PK_MAX(a, b) v_select(a > b, a, b)
+#define PK_MIN(a, b) v_select(a < b, a, b)
 #endif
+PK_INLINE vf v_max(vf a, vf b) { return PK_MAX(a, b); }
+PK_INLINE vf v_min(vf a, vf b) { return PK_MIN(a, b); }
 PK_INLINE vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
 
 PK_INLINE float v_sum(vf a)
