@@ -211,6 +211,14 @@ def test_an_operation_that_is_missing_is_named(tmp_path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_that_divide_the_work_give_the_same(packed, threads) -> None:
+    images = torch.randn(4, 3, SIDE, SIDE)
+    for capacity in GRID:
+        expected = prunnet.Runtime(packed, capacity)(images)
+        torch.testing.assert_close(prunnet.Runtime(packed, capacity, threads=threads)(images), expected)
+
+
 def test_threads_may_share_one(packed) -> None:
     runtime = prunnet.Runtime(packed, 0.2)
     pictures = [picture_of(40, 40, seed) for seed in range(4)]

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SOURCES = Path(__file__).parent / "c"
-FLAGS = ("-O3", "-std=c11", "-fPIC", "-fvisibility=hidden")
+FLAGS = ("-O3", "-std=c11", "-fPIC", "-fvisibility=hidden", "-pthread")
 EXACT = ("-ffp-contract=off",)  # what encoder and decoder, or Pillow, have to agree on in every bit
 KERNELS = ("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
@@ -59,7 +59,7 @@ def compile_library(
 
         objects = list(pool.map(compiled, (*sorted(SOURCES.glob("*.c")), *files)))
         shared = () if files else ("-shared",)
-        _run([*command, *flags, *shared, "-o", str(target), *objects, "-lm"])
+        _run([*command, *flags, *shared, "-pthread", "-o", str(target), *objects, "-lm"])
 
 
 def _run(command: Sequence[str]) -> None:

@@ -29,12 +29,14 @@ class Runtime:
     source: a path, a file open for reading, or an http(s) address whose server answers range requests. Only the bytes
         of that capacity are read.
     capacity: one of the file's grid; default: the largest that the file holds.
+    threads: how many work on an image; they wait without taking the processor.
 
     It is an encoder like any subnetwork: `evaluate`, indexes and `encode` take it.
     """
 
-    def __init__(self, source: Source, capacity: float | None = None) -> None:
+    def __init__(self, source: Source, capacity: float | None = None, *, threads: int = 1) -> None:
         self._source = source
+        self._threads = threads
         self._lock = threading.Lock()
         with open_ranges(source) as file:
             self._name = file.name
@@ -124,7 +126,7 @@ class Runtime:
         return embedding
 
     def _plan(self, band: int) -> None:
-        self._call("plan", self._header.grid[band], 1)
+        self._call("plan", self._header.grid[band], self._threads)
         self._capacity = self._header.grid[band]
 
     def _band(self, file: Ranges, capacity: float | None) -> int:

@@ -723,9 +723,11 @@ int prun_plan_make(prun_plan *plan, const prun_header *header, const prun_progra
                    prun_problem *problem)
 {
     planner p = {.plan = plan, .header = header, .program = program, .tensors = tensors, .problem = problem};
-    plan->threads = threads < 1 ? 1 : threads;
+    plan->threads = threads < 1 ? 1 : threads > 64 ? 64 : threads;
     problem->code = 0;
     int failed = make(&p);
+    if (!failed)
+        plan->pool = prun_pool_start(plan->threads);
     prun_release(p.views);
     prun_release(p.users);
     prun_release(p.user);
@@ -736,6 +738,7 @@ int prun_plan_make(prun_plan *plan, const prun_header *header, const prun_progra
 
 void prun_plan_free(prun_plan *plan)
 {
+    prun_pool_stop(plan->pool);
     for (int i = 0; i < plan->count; i++) {
         prun_release(plan->steps[i].conv);
         prun_release(plan->steps[i].scale);

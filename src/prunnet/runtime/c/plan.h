@@ -5,6 +5,7 @@
 
 #include "kernels.h"
 #include "program.h"
+#include "threads.h"
 
 /* A value as floats in memory: its dimensions with their strides, and the planes that they fill. */
 typedef struct {
@@ -59,6 +60,7 @@ typedef struct {
     unsigned char *arena; /* values, then the scratch of each thread */
     size_t arena_bytes, scratch_offset, scratch_bytes;
     int threads;
+    prun_pool *pool; /* NULL: one thread */
 } prun_plan;
 
 int prun_plan_make(prun_plan *plan, const prun_header *header, const prun_program *program, float **tensors, int threads,

@@ -1,10 +1,31 @@
 #include "plan.h"
 #include "views.h"
 
-static void convolve(const prun_plan *plan, const prun_step *step, const float *in, float *out)
+/* A step as its threads see it. */
+typedef struct {
+    const prun_plan *plan;
+    const prun_step *step;
+    const float *in, *second, *third;
+    float *out;
+} running;
+
+static void *scratch(const prun_plan *plan, int thread)
 {
-    const float *residual = step->inputs > 1 ? prun_plan_memory(plan, step->in + 1) : NULL;
-    pk_conv_run(step->conv, in, residual, out, plan->arena + plan->scratch_offset, 0, pk_conv_units(step->conv));
+    return plan->arena + plan->scratch_offset + (size_t)thread * plan->scratch_bytes;
+}
+
+static void convolve(void *told, int32_t begin, int32_t end, int thread)
+{
+    const running *r = told;
+    pk_conv_run(r->step->conv, r->in, r->second, r->out, scratch(r->plan, thread), begin, end);
+}
+
+static void attend(void *told, int32_t begin, int32_t end, int thread)
+{
+    const running *r = told;
+    const int32_t *dims = r->step->out.shape.dims;
+    pk_attention(1, dims[2], dims[3], r->step->number, r->in, r->second, r->third, r->out, scratch(r->plan, thread), begin,
+                 end);
 }
 
 static void leaky_relu(const prun_step *step, const float *in, float *out)
@@ -23,24 +44,19 @@ static void copy(const prun_plan *plan, const prun_step *step, const float *in, 
     prun_copy(step->in, &step->out, in, out);
 }
 
-static void attend(const prun_plan *plan, const prun_step *step, const float *in, float *out)
-{
-    const int32_t *dims = step->out.shape.dims;
-    pk_attention(1, dims[2], dims[3], step->number, in, prun_plan_memory(plan, step->in + 1),
-                 prun_plan_memory(plan, step->in + 2), out, plan->arena + plan->scratch_offset, 0, dims[1]);
-}
-
 void prun_plan_run(const prun_plan *plan)
 {
     for (int i = 0; i < plan->count; i++) {
         const prun_step *step = plan->steps + i;
         const float *in = prun_plan_memory(plan, step->in);
         const float *other = step->inputs > 1 ? prun_plan_memory(plan, step->in + 1) : NULL;
+        const float *third = step->inputs > 2 ? prun_plan_memory(plan, step->in + 2) : NULL;
         float *out = prun_plan_memory(plan, &step->out);
+        running told = {plan, step, in, other, third, out};
         int32_t pixels = step->in->pixels, planes = step->out.planes;
         switch (step->kind) {
         case STEP_CONV:
-            convolve(plan, step, in, out);
+            prun_pool_run(plan->pool, pk_conv_units(step->conv), convolve, &told);
             break;
         case STEP_MAX_POOL:
             pk_max_pool(&step->pool, in, out, 0, planes);
@@ -75,7 +91,7 @@ void prun_plan_run(const prun_plan *plan)
             pk_layer_norm(planes, pixels, step->scale, step->shift, step->number, in, out, 0, pixels);
             break;
         case STEP_ATTENTION:
-            attend(plan, step, in, out);
+            prun_pool_run(plan->pool, step->out.shape.dims[1], attend, &told);
             break;
         case STEP_COPY:
             copy(plan, step, in, out);
