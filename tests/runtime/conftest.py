@@ -2,10 +2,10 @@ import ctypes
 from pathlib import Path
 
 import pytest
+from tests.runtime.networks import GRID, every_operation
 
 import prunnet
 from prunnet.runtime.compiling import compile_library, compiler
-from tests.runtime.networks import GRID, every_operation
 
 
 @pytest.fixture(scope="session")

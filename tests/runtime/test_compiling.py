@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.runtime.networks import SIDE, EveryOperation
 
 import prunnet
 from prunnet.errors import LibraryError
 from prunnet.runtime import compiling, library
 from prunnet.runtime.compiling import CompileError, compile_library, library_name
-from tests.runtime.networks import SIDE, EveryOperation
 
 MAIN = Path(__file__).parent / "embed.c"
 

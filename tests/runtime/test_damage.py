@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.runtime.networks import EveryOperation
+from tests.storage.prun.test_damage import forge, header_of
 
 from prunnet.errors import CapacityError, FamilyError
 from prunnet.runtime.compiling import compile_library, compiler
 from prunnet.runtime.library import library
 from prunnet.storage.prun import prefix_bytes, unpack
-from tests.runtime.networks import EveryOperation
-from tests.storage.prun.test_damage import forge, header_of
 
 FUZZER = Path(__file__).parents[2] / "benchmarks" / "fuzzing" / "runtime.c"
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 from tests.report.browser import CHROMIUM
+from tests.runtime.networks import SIDE, EveryOperation
+from tests.runtime.test_running import picture_of
 
 import prunnet
 from prunnet.storage.prun import prefix_bytes
-from tests.runtime.networks import SIDE, EveryOperation
-from tests.runtime.test_running import picture_of
 
 MODULE = Path(prunnet.__file__).parent / "runtime" / "js"
 TYPES = {".js": "text/javascript", ".gz": "application/gzip", ".html": "text/html"}

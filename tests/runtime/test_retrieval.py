@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from tests.training.conftest import GLYPHS, TINY
 
 import prunnet
 from prunnet.data import load_data, training_images
 from prunnet.evaluation import compatibility_matrix, embed_images
-from tests.training.conftest import GLYPHS, TINY
 
 pytestmark = pytest.mark.slow  # a training
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.runtime.networks import GRID, SIDE, EveryOperation
+from tests.storage.prun.test_sources import CountingFile, RangeHandler
 
 import prunnet
 from prunnet.errors import CapacityError, ExportError, FamilyError, ImageError
 from prunnet.evaluation.embedding import Encoder
 from prunnet.storage.prun import prefix_bytes
-from tests.runtime.networks import GRID, SIDE, EveryOperation
-from tests.storage.prun.test_sources import CountingFile, RangeHandler
 
 LEAST_COSINE = 0.99999
 

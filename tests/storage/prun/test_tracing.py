@@ -1,9 +1,9 @@
 import torch
+from tests.runtime.networks import EveryOperation
 from torch import Tensor, nn
 
 import prunnet
 from prunnet.storage.prun.tracing import trace_program
-from tests.runtime.networks import EveryOperation
 
 
 class Shared(nn.Module):
