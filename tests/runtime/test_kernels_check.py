@@ -4,7 +4,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from benchmarks._kernels import SOURCES, compiler
 
 CHECK = Path(__file__).with_name("kernels_check.c")
