@@ -4,8 +4,9 @@
 
 Each round runs the whole dense network once in onnxruntime, which profiles itself, and then every convolution, linear
 layer, pooling, layer norm and attention of the network once in C at every density, in the order of the network and
-between two shared buffers. What counts is the median over rounds. A layer is planned as in use: sparse, dense or
-depthwise by the kernels' own choice; `--dense NAME` keeps modules whose name contains NAME at density 1 (stems).
+between two shared buffers. What counts is the median over rounds; `--best` takes the sum of the minima of all layers,
+here and there, which says more where other work disturbs. A layer is planned as in use: sparse, dense or depthwise by the kernels' own choice, unless
+`--method` forces one; `--dense NAME` keeps modules whose name contains NAME at density 1 (stems).
 The last lines are the sums over all layers, onnxruntime = 1.
 """
 
@@ -17,17 +18,19 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from ctypes import CDLL
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 import onnxruntime
 import torch
-from _kernels import ACTIVATIONS, ISAS, Convolution, Pool, aligned, at, build, pitch
 from torch import nn
 
+from _kernels import ISAS, METHODS, Convolution, Pool, aligned, at, build, pitch
 from prunnet._torchvision import require_torchvision
 
 NETWORKS = {
@@ -42,31 +45,35 @@ SIZE = 224
 class Layer:
     """One layer of the network: its name, its shape in words, and how to run it at each density."""
 
-    def __init__(self, name: str, shape: str, runs: dict[float, Callable[[], object]], method: str) -> None:
-        self.name, self.shape, self.runs, self.method = name, shape, runs, method
+    def __init__(self, name: str, shape: str, runs: dict[float, Callable[[], object]], method: str, key: str) -> None:
+        self.name, self.shape, self.runs, self.method, self.key = name, shape, runs, method, key
         self.seconds: dict[float, list[float]] = {density: [] for density in runs}
-        self.dense: list[float] = []
 
 
 class Maker:
     """Turns the modules of a network, met while it runs, into layers."""
 
-    def __init__(self, library, densities: list[float], keep: list[str], activation: str) -> None:
-        self.library, self.densities, self.keep, self.activation = library, densities, keep, activation
+    def __init__(self, library: CDLL, arguments: argparse.Namespace, activation: str) -> None:
+        self.library, self.densities, self.keep = library, arguments.density, arguments.dense
+        self.method, self.activation = arguments.method, activation
         self.buffers = aligned(1 << 23), aligned(1 << 23)
         for buffer in self.buffers:
             buffer[:] = np.random.default_rng(0).standard_normal(len(buffer), np.float32)
         self.layers: list[Layer] = []
 
-    def add(self, name: str, shape: str, make: Callable[[float], tuple[Callable[[], object], str]]) -> None:
+    def add(
+        self, name: str, shape: str, make: Callable[[float], tuple[Callable[[], object], str]], key: str = ""
+    ) -> None:
         made = {density: make(1.0 if any(k in name for k in self.keep) else density) for density in self.densities}
         methods = "/".join(dict.fromkeys(method for _, method in made.values()))
-        self.layers.append(Layer(name, shape, {density: run for density, (run, _) in made.items()}, methods))
+        self.layers.append(Layer(name, shape, {density: run for density, (run, _) in made.items()}, methods, key))
 
-    def convolution(self, name: str, size: tuple[int, int, int], weight: torch.Tensor, **options) -> None:
+    def convolution(self, name: str, size: tuple[int, int, int], weight: torch.Tensor, **options: Any) -> None:
         values = weight.detach().numpy()
         turn = len(self.layers) % 2
-        depthwise = options.get("groups", 1) == values.shape[0] > 1
+        outputs, inputs, *window = values.shape
+        depthwise = options.get("groups", 1) == outputs > 1
+        options["method"] = "auto" if depthwise or any(k in name for k in self.keep) else self.method
 
         def make(density: float) -> tuple[Callable[[], object], str]:
             kept = np.random.default_rng(0).random(values.shape) < (1.0 if depthwise else density)
@@ -75,8 +82,9 @@ class Maker:
             arguments = conv.plan, at(self.buffers[turn]), None, at(conv.result), at(conv.scratch), 0, conv.units
             return lambda: self.library.pk_conv_run(*arguments) or conv, conv.method
 
-        shape = f"{values.shape[1]}→{values.shape[0]} {values.shape[2]}×{values.shape[3]}/{options.get('stride', (1, 1))[0]} at {size[1]}×{size[2]}"
-        self.add(name, shape, make)
+        stride = options.get("stride", (1, 1))[0]
+        shape = f"{inputs}→{outputs} {window[0]}×{window[1]}/{stride} at {size[1]}×{size[2]}"
+        self.add(name, shape, make, key(list(values.shape), [] if size[1] == 1 else list(size[1:])))
 
     def visit(self, name: str, module: nn.Module, x: torch.Tensor) -> None:
         if isinstance(module, nn.Conv2d):
@@ -158,25 +166,34 @@ def session(model: nn.Module, image: torch.Tensor, folder: Path) -> onnxruntime.
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def node_medians(profile: str) -> tuple[list[float], float]:
-    """Seconds of each convolution or matrix product with weights, in order; and of everything else."""
+def node_times(profile: str, count: Callable[[list[float]], float]) -> tuple[dict[str, list[float]], float]:
+    """Seconds of each convolution or matrix product with weights in the order of the network, by shape; and of all."""
     times: dict[str, list[float]] = defaultdict(list)
-    operator: dict[str, str] = {}
+    shapes: dict[str, str] = {}
     for event in json.loads(Path(profile).read_text()):
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            inputs = [next(iter(shape.values())) for shape in event["args"]["input_type_shape"]]
             times[event["name"]].append(event["dur"] / 1e6)
-            operator[event["name"]] = event["args"]["op_name"]
-    weighted = [name for name in times if operator[name] in ("Conv", "FusedConv", "Gemm")]
-    return [median(times[name]) for name in weighted], sum(median(times[n]) for n in times if n not in weighted)
+            if event["args"]["op_name"] in ("Conv", "FusedConv", "Gemm"):
+                shapes[event["name"]] = key(sorted(inputs[1]), inputs[0][-2:] if len(inputs[0]) == 4 else [])
+    result: dict[str, list[float]] = defaultdict(list)
+    for name, shape in shapes.items():
+        result[shape].append(count(times[name]))
+    return result, sum(map(count, times.values()))
 
 
-def measure(network: str, library, arguments: argparse.Namespace) -> dict[str, float]:
+def key(weight: list[int], size: list[int]) -> str:
+    """What a layer here and a node there have in common."""
+    return f"{[n for n in sorted(weight) if n > 1]} {list(size)}"
+
+
+def measure(network: str, library: CDLL, arguments: argparse.Namespace) -> dict[str, float]:
     require_torchvision()
     import timm
 
     model = timm.create_model(NETWORKS[network], num_classes=0).eval()
     image = torch.randn(1, 3, SIZE, SIZE)
-    maker = Maker(library, arguments.density, arguments.dense, activation_of(network))
+    maker = Maker(library, arguments, activation_of(network))
     layers_of(model, maker, image)
     whole: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -191,29 +208,29 @@ def measure(network: str, library, arguments: argparse.Namespace) -> dict[str, f
                     start = time.perf_counter()
                     layer.runs[density]()
                     layer.seconds[density].append(time.perf_counter() - start)
-        nodes, _ = node_medians(run.end_profiling())
-    report(maker.layers, nodes, arguments)
-    total = median(whole)
+        count = min if arguments.best else median
+        nodes, sum_of_nodes = node_times(run.end_profiling(), count)
+    if arguments.layers:
+        report(maker.layers, nodes, arguments.density, count)
+    total = sum_of_nodes if arguments.best else median(whole)
     return {
-        f"{network}_{round(density * 100)}": sum(median(layer.seconds[density]) for layer in maker.layers) / total
+        f"{network}_{round(density * 100)}": sum(count(layer.seconds[density]) for layer in maker.layers) / total
         for density in arguments.density
     }
 
 
-def report(layers: list[Layer], nodes: list[float], arguments: argparse.Namespace) -> None:
-    if not arguments.layers:
-        return
-    weighted = [layer for layer in layers if layer.method]
-    dense = dict(zip((id(layer) for layer in weighted), nodes, strict=False)) if len(weighted) == len(nodes) else {}
-    print(f"{'layer':34} {'shape':28} {'method':16} {'ort µs':>8} " + "".join(f"{d:>14}" for d in arguments.density))
+def report(
+    layers: list[Layer], nodes: dict[str, list[float]], densities: list[float], count: Callable[[list[float]], float]
+) -> None:
+    print(f"{'layer':24} {'shape':28} {'method':16} {'ort µs':>8} " + "".join(f"{d:>14}" for d in densities))
     for layer in layers:
-        base = dense.get(id(layer))
+        dense = nodes[layer.key].pop(0) if nodes.get(layer.key) else None
         cells = []
-        for density in arguments.density:
-            mine = median(layer.seconds[density])
-            cells.append(f"{mine * 1e6:8.0f}" + (f" {mine / base:5.2f}" if base else "      "))
-        shown = f"{base * 1e6:8.0f}" if base else " " * 8
-        print(f"{layer.name:34} {layer.shape:28} {layer.method:16} {shown} {''.join(cells)}")
+        for density in densities:
+            mine = count(layer.seconds[density])
+            cells.append(f"{mine * 1e6:8.0f}" + (f" {mine / dense:5.2f}" if dense else "      "))
+        shown = f"{dense * 1e6:8.0f}" if dense else " " * 8
+        print(f"{layer.name:24} {layer.shape:28} {layer.method:16} {shown} {''.join(cells)}")
 
 
 def main() -> None:
@@ -224,6 +241,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--layers", action="store_true", help="print every layer")
     parser.add_argument("--isa", choices=ISAS, default="best")
+    parser.add_argument("--method", choices=METHODS, default="auto")
+    parser.add_argument("--best", action="store_true", help="minima instead of medians")
     parser.add_argument("--cc")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
