@@ -27,5 +27,5 @@ def test_trained_glyphs_are_found_alike(tmp_path) -> None:
                 [embed_images(encoder, images) for encoder in encoders] for images in (data.query, data.gallery)
             )
             matrix = compatibility_matrix(query, gallery, data)
-            torch.testing.assert_close(query[0].embeddings.vectors, query[1].embeddings.vectors, rtol=0, atol=1e-4)
+            torch.testing.assert_close(query[0].vectors, query[1].vectors, rtol=0, atol=1e-4)
             assert matrix.values.max() - matrix.values.min() < 1e-9
