@@ -151,7 +151,7 @@ static void change_token(file *f, size_t length)
         at++;
     const char *text = numbers[below(sizeof numbers / sizeof *numbers)];
     if (below(2)) {
-        long told = strtol((const char *)f->bytes + from, NULL, 10);
+        long told = strtol((const char *)f->bytes + from, NULL, 10) % 1000000000;
         snprintf(other, sizeof other, "%ld", told + (long)below(5) - 2);
         text = other;
     }
