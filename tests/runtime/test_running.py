@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.networks import HandWritten
 from tests.runtime.networks import GRID, SIDE, EveryOperation
 from tests.storage.prun.test_sources import CountingFile, RangeHandler
 
@@ -94,6 +95,13 @@ def test_whole_backbones_give_what_torch_gives(name, tmp_path) -> None:
     grid = (0.05, 0.1, 0.2, 0.4, 1.0)
     prunnet.adapt_batchnorm(net, [torch.randn(2, *net.preprocessing.input_size)], capacities=grid)
     check_equal(net, grid, tmp_path / "a.prun", net.preprocessing.input_size[1])
+
+
+def test_a_weight_that_is_used_twice(tmp_path) -> None:
+    torch.manual_seed(0)
+    net = prunnet.convert(HandWritten(), 8, preprocessing=prunnet.Preprocessing((3, SIDE, SIDE)))
+    prunnet.adapt_batchnorm(net, [torch.randn(8, 3, SIDE, SIDE)], capacities=GRID)
+    check_equal(net, GRID, tmp_path / "a.prun", SIDE)
 
 
 def test_uneven_shares_of_layers_are_read(tmp_path) -> None:

@@ -26,8 +26,18 @@ def trace_program(backbone: nn.Module, head: nn.Module, input_size: Sequence[int
     exported = export(network, torch.zeros(1, *input_size))
     with quiet(), torch.no_grad():
         functional = exported.run_decompositions({})
-    tracer = _Tracer({name: -1 - index for index, name in enumerate(tensors)})
-    return tracer.trace(functional)
+    return _Tracer(_numbers(network, tensors)).trace(functional)
+
+
+def _numbers(network: nn.Module, tensors: Sequence[str]) -> dict[str, int]:
+    """The number of each tensor of the file, under every name that it has where it is shared."""
+    known = {name: -1 - index for index, name in enumerate(tensors)}
+    named = {
+        **dict(network.named_parameters(remove_duplicate=False)),
+        **dict(network.named_buffers(remove_duplicate=False)),
+    }
+    by_tensor = {id(tensor): known[name] for name, tensor in named.items() if name in known}
+    return {name: by_tensor[id(tensor)] for name, tensor in named.items() if id(tensor) in by_tensor}
 
 
 class _Network(nn.Module):
