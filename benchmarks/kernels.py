@@ -4,8 +4,9 @@
 
 Each round runs the whole dense network once in onnxruntime, which profiles itself, and then every convolution, linear
 layer, pooling, layer norm and attention of the network once in C at every density, in the order of the network and
-between two shared buffers. What counts is the median over rounds of the processor time of the one thread, so that other
-work on the machine disturbs little; only onnxruntime's single layers are its own wall clock (minima). A layer is planned
+between two shared buffers. What counts is the median over rounds of the processor time of the one thread, so that
+other work on the machine disturbs little; only onnxruntime's single layers are its own wall clock (minima). A layer is
+planned
 as in use: sparse, dense or depthwise by the kernels' own choice, unless `--method` forces one; `--dense NAME` keeps
 modules whose name contains NAME at density 1 (stems). The last lines are sums over all layers, onnxruntime's whole = 1.
 """

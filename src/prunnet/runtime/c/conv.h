@@ -91,7 +91,7 @@ static pk_conv_packed *conv_plan(const pk_conv *c, const uint32_t *first, const 
 static void conv_run(const pk_conv_packed *p, const float *in, const float *residual, float *out, void *scratch,
                      int32_t begin, int32_t end)
 {
-    if (p->method == PK_SPARSE) sparse_run_units(p, in, residual, out, scratch, begin, end);
+    if (p->method == PK_SPARSE) sparse_run_units(p, in, residual, out, scratch, begin, end, 1, 0);
     else if (p->method == PK_DENSE) dense_run_units(p, in, residual, out, scratch, begin, end);
-    else depthwise_run_units(p, in, residual, out, scratch, begin, end);
+    else depthwise_run_units(p, in, 0, p->conv.in_channels, residual, out, scratch, begin, end);
 }

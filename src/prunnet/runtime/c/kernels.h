@@ -84,6 +84,16 @@ int32_t pk_conv_units(const pk_conv_packed *plan);
 void pk_conv_run(const pk_conv_packed *plan, const float *in, const float *residual, float *out, void *scratch,
                  int32_t begin, int32_t end);
 
+/* A 1 x 1 convolution without residual, and the depthwise convolution that alone reads its result, together: faster where
+ * the planes between them are large, and they need no buffer. Set parts of the first to pk_pair_parts before it is planned;
+ * pk_pair_scratch_bytes is 0 where the two plans cannot run together (the first must be sparse: see pk_conv_method). Units
+ * of work are the parts: 0 <= begin <= end <= pk_conv_parts(first). */
+int32_t pk_pair_parts(const pk_conv *first);
+int32_t pk_conv_parts(const pk_conv_packed *plan);
+size_t pk_pair_scratch_bytes(const pk_conv_packed *first, const pk_conv_packed *depthwise);
+void pk_pair_run(const pk_conv_packed *first, const pk_conv_packed *depthwise, const float *in, float *out, void *scratch,
+                 int32_t begin, int32_t end);
+
 /* Pooling of channels begin <= channel < end. Average: count_pad = 1 divides by the whole window. */
 typedef struct {
     int32_t images, in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, count_pad;
