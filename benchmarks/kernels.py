@@ -4,10 +4,11 @@
 
 Each round runs the whole dense network once in onnxruntime, which profiles itself, and then every convolution, linear
 layer, pooling, layer norm and attention of the network once in C at every density, in the order of the network and
-between two shared buffers. What counts is the median over rounds; `--best` takes the sum of the minima of all layers,
-here and there, which says more where other work disturbs. A layer is planned as in use: sparse, dense or depthwise by the kernels' own choice, unless
-`--method` forces one; `--dense NAME` keeps modules whose name contains NAME at density 1 (stems).
-The last lines are the sums over all layers, onnxruntime = 1.
+between two shared buffers. What counts is the median over rounds of the processor time of the one thread, so that
+other work on the machine disturbs little; only onnxruntime's single layers are its own wall clock (minima). A layer is
+planned
+as in use: sparse, dense or depthwise by the kernels' own choice, unless `--method` forces one; `--dense NAME` keeps
+modules whose name contains NAME at density 1 (stems). The last lines are sums over all layers, onnxruntime's whole = 1.
 """
 
 import argparse
@@ -166,8 +167,8 @@ def session(model: nn.Module, image: torch.Tensor, folder: Path) -> onnxruntime.
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def node_times(profile: str, count: Callable[[list[float]], float]) -> tuple[dict[str, list[float]], float]:
-    """Seconds of each convolution or matrix product with weights in the order of the network, by shape; and of all."""
+def node_times(profile: str) -> dict[str, list[float]]:
+    """Seconds of each convolution or matrix product with weights, by shape, in the order of the network."""
     times: dict[str, list[float]] = defaultdict(list)
     shapes: dict[str, str] = {}
     for event in json.loads(Path(profile).read_text()):
@@ -178,8 +179,8 @@ def node_times(profile: str, count: Callable[[list[float]], float]) -> tuple[dic
                 shapes[event["name"]] = key(sorted(inputs[1]), inputs[0][-2:] if len(inputs[0]) == 4 else [])
     result: dict[str, list[float]] = defaultdict(list)
     for name, shape in shapes.items():
-        result[shape].append(count(times[name]))
-    return result, sum(map(count, times.values()))
+        result[shape].append(min(times[name]))
+    return result
 
 
 def key(weight: list[int], size: list[int]) -> str:
@@ -200,34 +201,31 @@ def measure(network: str, library: CDLL, arguments: argparse.Namespace) -> dict[
         run = session(timm.create_model(NETWORKS[network], num_classes=0, exportable=True).eval(), image, Path(folder))
         feed = {"x": image.numpy()}
         for _ in range(arguments.rounds):
-            start = time.perf_counter()
+            start = time.thread_time()
             run.run(None, feed)
-            whole.append(time.perf_counter() - start)
+            whole.append(time.thread_time() - start)
             for density in arguments.density:
                 for layer in maker.layers:
-                    start = time.perf_counter()
+                    start = time.thread_time()
                     layer.runs[density]()
-                    layer.seconds[density].append(time.perf_counter() - start)
-        count = min if arguments.best else median
-        nodes, sum_of_nodes = node_times(run.end_profiling(), count)
+                    layer.seconds[density].append(time.thread_time() - start)
+        nodes = node_times(run.end_profiling())
     if arguments.layers:
-        report(maker.layers, nodes, arguments.density, count)
-    total = sum_of_nodes if arguments.best else median(whole)
+        report(maker.layers, nodes, arguments.density)
+    total = median(whole)
     return {
-        f"{network}_{round(density * 100)}": sum(count(layer.seconds[density]) for layer in maker.layers) / total
+        f"{network}_{round(density * 100)}": sum(median(layer.seconds[density]) for layer in maker.layers) / total
         for density in arguments.density
     }
 
 
-def report(
-    layers: list[Layer], nodes: dict[str, list[float]], densities: list[float], count: Callable[[list[float]], float]
-) -> None:
+def report(layers: list[Layer], nodes: dict[str, list[float]], densities: list[float]) -> None:
     print(f"{'layer':24} {'shape':28} {'method':16} {'ort µs':>8} " + "".join(f"{d:>14}" for d in densities))
     for layer in layers:
         dense = nodes[layer.key].pop(0) if nodes.get(layer.key) else None
         cells = []
         for density in densities:
-            mine = count(layer.seconds[density])
+            mine = median(layer.seconds[density])
             cells.append(f"{mine * 1e6:8.0f}" + (f" {mine / dense:5.2f}" if dense else "      "))
         shown = f"{dense * 1e6:8.0f}" if dense else " " * 8
         print(f"{layer.name:24} {layer.shape:28} {layer.method:16} {shown} {''.join(cells)}")
@@ -242,7 +240,6 @@ def main() -> None:
     parser.add_argument("--layers", action="store_true", help="print every layer")
     parser.add_argument("--isa", choices=ISAS, default="best")
     parser.add_argument("--method", choices=METHODS, default="auto")
-    parser.add_argument("--best", action="store_true", help="minima instead of medians")
     parser.add_argument("--cc")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

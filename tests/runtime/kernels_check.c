@@ -136,6 +136,42 @@ static int check_conv(void)
     return wrong;
 }
 
+/* An expansion and its depthwise convolution: together as one after the other. */
+static int check_pair(void)
+{
+    pk_conv a = {between(1, 2), between(1, 5), between(1, 30), between(1, 30), between(1, 40), 0, 0, 1, 1, 1, 1, 0, 0, 1,
+                 between(0, PK_ACTIVATIONS - 1), PK_SPARSE, 0};
+    a.out_h = a.in_h, a.out_w = a.in_w;
+    pk_conv b = {a.images, a.out_channels, a.in_h, a.in_w, a.out_channels, 0, 0, 3, 3, between(1, 2), 0, 1, 1, a.out_channels,
+                 PK_RELU6, PK_DEPTHWISE, 0};
+    b.stride_w = b.stride_h, b.out_h = (b.in_h - 1) / b.stride_h + 1, b.out_w = (b.in_w - 1) / b.stride_w + 1;
+    a.parts = between(0, 1) ? pk_pair_parts(&a) : between(1, 5);
+    const uint32_t outputs = (uint32_t)a.out_channels, inputs = (uint32_t)a.in_channels;
+    uint32_t *first = room((outputs + 1) * 4), *position = room(outputs * (inputs + 9) * 4);
+    float *values = room(outputs * (inputs + 9) * 4), *in = planes(a.in_channels, a.images * a.in_h * a.in_w, 1);
+    const int32_t pixels = b.images * b.out_h * b.out_w;
+    float *between_them = planes(a.out_channels, a.images * a.in_h * a.in_w, 0);
+    float *apart = planes(b.out_channels, pixels, 0), *together = planes(b.out_channels, pixels, 0);
+    for (uint32_t i = 0; i < outputs * (inputs + 9); i++) values[i] = number(), position[i] = i % inputs;
+    for (uint32_t o = 0; o <= outputs; o++) first[o] = o * inputs;
+    void *memory = room(pk_conv_plan_bytes(&a, first[outputs])), *other = room(pk_conv_plan_bytes(&b, outputs * 9));
+    const pk_conv_packed *p = pk_conv_plan(&a, first, position, values, NULL, memory);
+    for (uint32_t i = 0; i < outputs * 9; i++) position[i] = i % 9;
+    for (uint32_t o = 0; o <= outputs; o++) first[o] = o * 9;
+    const pk_conv_packed *q = pk_conv_plan(&b, first, position, values, NULL, other);
+    void *scratch = room(pk_pair_scratch_bytes(p, q)), *alone = room(pk_conv_scratch_bytes(&b, outputs * 9));
+    pk_pair_run(p, q, in, together, scratch, 0, pk_conv_parts(p));
+    pk_conv_run(p, in, NULL, between_them, alone, 0, pk_conv_units(p));
+    pk_conv_run(q, between_them, NULL, apart, alone, 0, pk_conv_units(q));
+    int wrong = 0;
+    for (int32_t k = 0; k < b.out_channels; k++)
+        for (int32_t i = 0; i < pixels && !wrong; i++)
+            wrong = differs("pair", together[k * pk_pitch((size_t)pixels) + (size_t)i], apart[k * pk_pitch((size_t)pixels) + (size_t)i]);
+    free(first), free(position), free(values), free(in), free(between_them), free(apart), free(together), free(memory);
+    free(other), free(scratch), free(alone);
+    return wrong;
+}
+
 static int check_pool(void)
 {
     pk_pool p = {between(1, 2), between(3, 30), between(3, 40), 0, 0, between(2, 3), 0, 2, 2, 0, 0, 0};
@@ -212,7 +248,7 @@ int main(int count, char **arguments)
         for (long i = 0; i < cases; i++) {
             state = (uint64_t)(seed + i) * 0x9e3779b97f4a7c15u + (uint64_t)isa;
             for (int warm = 0; warm < 4; warm++) random_bits();
-            if (check_conv() || (i % 8 == 0 && (check_pool() || check_attention() || check_planes()))) {
+            if (check_conv() || (i % 8 == 0 && (check_pool() || check_pair() || check_attention() || check_planes()))) {
                 fprintf(stderr, "instruction set %d, case %ld of seed %ld\n", isa, i, seed);
                 return 1;
             }

@@ -143,6 +143,28 @@ def test_units_in_any_division_give_the_same(kernels: ctypes.CDLL, shape: tuple,
     close(pixels(conv.result, *conv.out), expected, scale=np.sqrt(x.shape[1] * 9))
 
 
+@pytest.mark.parametrize(("images", "channels", "side", "stride"), [(1, 40, 56, 2), (2, 21, 7, 1), (1, 3, 9, 1)])
+def test_expansion_and_depthwise_together(
+    kernels: ctypes.CDLL, images: int, channels: int, side: int, stride: int
+) -> None:
+    x, weight = numbers(images, 5, side, side), pruned(channels, 5, 1, 1, density=0.4)
+    deep, bias = numbers(channels, 1, 3, 3, seed=5), numbers(channels, seed=6)
+    options = {"bias": bias, "activation": "relu6"}
+    size = (images, side, side)
+    parts = kernels.pk_pair_parts(byref(Convolution(kernels, size, weight).conv))
+    first = Convolution(kernels, size, weight, method="sparse", parts=parts, **options)
+    second = Convolution(kernels, size, deep, None, (stride, stride), (1, 1), channels, "silu")
+    scratch = aligned(kernels.pk_pair_scratch_bytes(first.plan, second.plan), np.uint8)
+    source = planes(x)
+    for part in range(kernels.pk_conv_parts(first.plan)):
+        arguments = first.plan, second.plan, at(source), at(second.result), at(scratch), part, part + 1
+        kernels.pk_pair_run(*arguments)
+    between = F.relu6(F.conv2d(torch.tensor(x), torch.tensor(weight), torch.tensor(bias)))
+    expected = F.silu(F.conv2d(between, torch.tensor(deep), None, stride, 1, groups=channels))
+    close(pixels(second.result, *second.out), expected, scale=3)
+    assert kernels.pk_pair_scratch_bytes(second.plan, first.plan) == 0
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_activation(kernels: ctypes.CDLL, activation: str) -> None:
     x = np.concatenate([np.linspace(-100, 100, 4001), np.linspace(-1, 1, 4001)], dtype=np.float32).reshape(1, 1, 1, -1)

@@ -1,8 +1,20 @@
 /* A convolution from its description to its result: the choice of the method, the plan, the run. */
 
-/* Above these shares of kept connections the dense way is faster (benchmarks/kernels.py). */
-#define PK_CROSSOVER 0.6f
-#define PK_CROSSOVER_DIRECT 0.6f
+/* Above this share of kept connections the dense way is faster; measured (benchmarks/kernels.py --method) on Zen 4, where
+ *              with a slab        on planes (1 x 1)
+ *   AVX-512    0.66 to above 0.75   0.62 to 0.75
+ *   AVX2       above 0.75           0.53 to 0.65
+ *   SSE2       above 0.75           0.74 and above */
+#if PK_V == 16
+#define PK_CROSSOVER 0.75f
+#define PK_CROSSOVER_DIRECT 0.66f
+#elif PK_V == 8
+#define PK_CROSSOVER 0.75f
+#define PK_CROSSOVER_DIRECT 0.58f
+#else
+#define PK_CROSSOVER 0.9f
+#define PK_CROSSOVER_DIRECT 0.85f
+#endif
 
 static pk_method choose(const pk_conv *c, size_t kept)
 {
@@ -79,7 +91,7 @@ static pk_conv_packed *conv_plan(const pk_conv *c, const uint32_t *first, const 
 static void conv_run(const pk_conv_packed *p, const float *in, const float *residual, float *out, void *scratch,
                      int32_t begin, int32_t end)
 {
-    if (p->method == PK_SPARSE) sparse_run_units(p, in, residual, out, scratch, begin, end);
+    if (p->method == PK_SPARSE) sparse_run_units(p, in, residual, out, scratch, begin, end, 1, 0);
     else if (p->method == PK_DENSE) dense_run_units(p, in, residual, out, scratch, begin, end);
-    else depthwise_run_units(p, in, residual, out, scratch, begin, end);
+    else depthwise_run_units(p, in, 0, p->conv.in_channels, residual, out, scratch, begin, end);
 }

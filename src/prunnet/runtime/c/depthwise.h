@@ -134,8 +134,9 @@ static void (*depthwise_choice(const pk_conv *c))(const depth_plane *)
     return all[width > 8 ? 2 : width > 4 ? 1 : 0][k - 3 + (s - 1)];
 }
 
-static void depthwise_run_units(const pk_conv_packed *p, const float *in, const float *residual, float *out, float *scratch,
-                                int32_t begin, int32_t end)
+/* Channels begin to end; in holds `channels` planes, the first of which is channel `first`. */
+static void depthwise_run_units(const pk_conv_packed *p, const float *in, int32_t first, int32_t channels,
+                                const float *residual, float *out, float *scratch, int32_t begin, int32_t end)
 {
     const pk_conv *c = &p->conv;
     const size_t in_pixels = (size_t)c->images * c->in_h * c->in_w, in_pitch = pk_pitch(in_pixels), margin = depth_margin(c);
@@ -148,7 +149,7 @@ static void depthwise_run_units(const pk_conv_packed *p, const float *in, const 
     d.low = clamp ? clamp_low(c->activation) : -3.4e38f;
     d.high = clamp ? clamp_high(c->activation) : 3.4e38f;
     for (int32_t o = begin; o < end; o++) {
-        const size_t channel = (size_t)(o / multiplier), last = (size_t)c->in_channels - 1;
+        const size_t channel = (size_t)(o / multiplier - first), last = (size_t)channels - 1;
         const float *plane = in + channel * in_pitch;
         if (channel * in_pitch < margin || (last - channel) * in_pitch < margin) { /* at the ends of the buffer */
             __builtin_memcpy(scratch + margin, plane, in_pixels * sizeof(float));

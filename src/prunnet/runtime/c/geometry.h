@@ -9,6 +9,7 @@
  * A stride divides rows into phases: kernel row y reads phase y % stride, y / stride vectors further down. */
 
 #define PK_FIRST_CACHE (48 * 1024) /* a block of inputs: measured best, though half of it may come from the second cache */
+#define PK_PAIR_BYTES (256 * 1024) /* planes between an expansion and its depthwise convolution */
 #define PK_TILE 7                  /* accumulators of the sparse walk: more make blocks smaller and gain nothing */
 
 /* Dense, as many outputs (PK_M) times vectors (PK_N) as there are registers for, with one weight and the inputs or the

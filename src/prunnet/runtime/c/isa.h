@@ -9,6 +9,9 @@ typedef struct {
     size_t (*conv_scratch_bytes)(const pk_conv *, size_t);
     pk_conv_packed *(*conv_plan)(const pk_conv *, const uint32_t *, const uint32_t *, const float *, const float *, void *);
     void (*conv_run)(const pk_conv_packed *, const float *, const float *, float *, void *, int32_t, int32_t);
+    int32_t (*pair_parts)(const pk_conv *);
+    size_t (*pair_scratch_bytes)(const pk_conv_packed *, const pk_conv_packed *);
+    void (*pair_run)(const pk_conv_packed *, const pk_conv_packed *, const float *, float *, void *, int32_t, int32_t);
     void (*max_pool)(const pk_pool *, const float *, float *, int32_t, int32_t);
     void (*average_pool)(const pk_pool *, const float *, float *, int32_t, int32_t);
     void (*global_average)(int32_t, int32_t, const float *, float *, int32_t, int32_t);

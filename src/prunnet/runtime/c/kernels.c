@@ -57,6 +57,20 @@ void pk_conv_run(const pk_conv_packed *plan, const float *in, const float *resid
     of(plan)->conv_run(plan, in, residual, out, scratch, begin, end);
 }
 
+int32_t pk_pair_parts(const pk_conv *first) { return now()->pair_parts(first); }
+int32_t pk_conv_parts(const pk_conv_packed *plan) { return plan->parts; }
+
+size_t pk_pair_scratch_bytes(const pk_conv_packed *first, const pk_conv_packed *depthwise)
+{
+    return first->isa == depthwise->isa ? of(first)->pair_scratch_bytes(first, depthwise) : 0;
+}
+
+void pk_pair_run(const pk_conv_packed *first, const pk_conv_packed *depthwise, const float *in, float *out, void *scratch,
+                 int32_t begin, int32_t end)
+{
+    of(first)->pair_run(first, depthwise, in, out, scratch, begin, end);
+}
+
 void pk_max_pool(const pk_pool *pool, const float *in, float *out, int32_t begin, int32_t end)
 {
     now()->max_pool(pool, in, out, begin, end);

@@ -17,7 +17,8 @@
  * Building. C11; compile kernels.c, and on x86-64 also kernels_avx2.c and kernels_avx512.c, with
  *     cc -O3 -std=c11 -ffp-contract=fast -fno-math-errno -fno-trapping-math
  * The two extra files select their instruction set themselves; which one runs is decided when the program runs. For
- * WebAssembly: clang --target=wasm32 -O3 -msimd128 -ffreestanding -nostdlib. On aarch64 vectors become NEON.
+ * WebAssembly: clang --target=wasm32 -Os -msimd128 -ffreestanding -nostdlib (as fast as -O3 there, two thirds of its size).
+ * On aarch64 vectors become NEON.
  * No function of a C library is called but memcpy and memset, which a freestanding build has to bring. */
 #ifndef PRUNNET_KERNELS_H
 #define PRUNNET_KERNELS_H
@@ -82,6 +83,16 @@ int32_t pk_conv_units(const pk_conv_packed *plan);
 
 /* Units begin <= unit < end. residual may be NULL. out must overlap neither in nor residual. */
 void pk_conv_run(const pk_conv_packed *plan, const float *in, const float *residual, float *out, void *scratch,
+                 int32_t begin, int32_t end);
+
+/* A 1 x 1 convolution without residual, and the depthwise convolution that alone reads its result, together: faster where
+ * the planes between them are large, and they need no buffer. Set parts of the first to pk_pair_parts before it is planned;
+ * pk_pair_scratch_bytes is 0 where the two plans cannot run together (the first must be sparse: see pk_conv_method). Units
+ * of work are the parts: 0 <= begin <= end <= pk_conv_parts(first). */
+int32_t pk_pair_parts(const pk_conv *first);
+int32_t pk_conv_parts(const pk_conv_packed *plan);
+size_t pk_pair_scratch_bytes(const pk_conv_packed *first, const pk_conv_packed *depthwise);
+void pk_pair_run(const pk_conv_packed *first, const pk_conv_packed *depthwise, const float *in, float *out, void *scratch,
                  int32_t begin, int32_t end);
 
 /* Pooling of channels begin <= channel < end. Average: count_pad = 1 divides by the whole window. */

@@ -21,6 +21,7 @@ typedef struct {
     const sparse_row *row, *end;
     float *y;
     size_t pitch; /* from output to output */
+    uint32_t first; /* the output at y */
     float low, high;
     int32_t after; /* activation that is no clamp */
 } sparse_walk;
@@ -32,7 +33,7 @@ typedef struct {
         const uint16_t *offset = walk->offsets;                                                                 \
         for (const sparse_row *row = walk->row; row < walk->end; row++) {                                       \
             vf a[T];                                                                                            \
-            vf *y = (vf *)(walk->y + row->output * walk->pitch);                                                \
+            vf *y = (vf *)(walk->y + (row->output - walk->first) * walk->pitch);                                \
             if (row->first) {                                                                                   \
                 vf bias = v_all(walk->bias[row->output]);                                                       \
                 PK_UNROLL for (int j = 0; j < T; j++) a[j] = bias;                                              \
@@ -45,7 +46,7 @@ typedef struct {
             }                                                                                                   \
             if (row->last) {                                                                                    \
                 if (walk->residual) {                                                                           \
-                    const vf *q = (const vf *)(walk->residual + row->output * walk->pitch);                     \
+                    const vf *q = (const vf *)(walk->residual + (row->output - walk->first) * walk->pitch);     \
                     PK_UNROLL for (int j = 0; j < T; j++) a[j] += q[j];                                         \
                 }                                                                                               \
                 const vf low = v_all(walk->low), high = v_all(walk->high);                                      \
@@ -106,6 +107,11 @@ static void sort_rows(sparse_row *rows, uint32_t n)
         }
 }
 
+PK_INLINE int32_t part_begin(const pk_conv_packed *p, int32_t part)
+{
+    return (int32_t)((int64_t)p->conv.out_channels * part / p->parts);
+}
+
 static void sparse_plan(pk_conv_packed *p, const uint32_t *first, const uint32_t *position, const float *value, size_t end)
 {
     const pk_conv *c = &p->conv;
@@ -121,8 +127,7 @@ static void sparse_plan(pk_conv_packed *p, const uint32_t *first, const uint32_t
     uint32_t row = 0, connection = 0;
     __builtin_memcpy(cursor, first, (size_t)c->out_channels * sizeof(uint32_t));
     for (int32_t part = 0; part < p->parts; part++) {
-        uint32_t from = (uint32_t)((int64_t)c->out_channels * part / p->parts);
-        uint32_t to = (uint32_t)((int64_t)c->out_channels * (part + 1) / p->parts);
+        uint32_t from = (uint32_t)part_begin(p, part), to = (uint32_t)part_begin(p, part + 1);
         for (int32_t b = 0; b < p->blocks; b++, run++) {
             uint32_t low = (uint32_t)(b * p->block), high = low + (uint32_t)p->block;
             *run = (sparse_run){row, 0, connection};
@@ -155,8 +160,9 @@ static size_t sparse_scratch(const pk_conv_packed *p)
     return align(((size_t)p->slab * p->block + (size_t)p->rows * p->conv.out_channels) * PK_V * 4);
 }
 
+/* Units begin, begin + step, ...; `first` is the output whose plane is at out (and residual), 0 unless direct. */
 static void sparse_run_units(const pk_conv_packed *p, const float *in, const float *residual, float *out, float *scratch,
-                             int32_t begin, int32_t end)
+                             int32_t begin, int32_t end, int32_t step, int32_t first)
 {
     const pk_conv *c = &p->conv;
     const char *base = (const char *)p;
@@ -169,7 +175,8 @@ static void sparse_run_units(const pk_conv_packed *p, const float *in, const flo
     walk.high = clamp ? clamp_high(c->activation) : 3.4e38f;
     walk.after = p->direct && !clamp ? c->activation : PK_IDENTITY;
     walk.pitch = p->direct ? pk_pitch(out_pixels) : (size_t)p->rows * PK_V;
-    for (int32_t unit = begin; unit < end; unit++) {
+    walk.first = (uint32_t)first;
+    for (int32_t unit = begin; unit < end; unit += step) {
         const int32_t tile = unit / p->parts, part = unit % p->parts, start = tile * p->tile;
         const sparse_run *run = (const sparse_run *)(base + p->at_runs) + (size_t)part * p->blocks;
         walk.y = p->direct ? out + (size_t)start * PK_V : tiles;
@@ -190,7 +197,6 @@ static void sparse_run_units(const pk_conv_packed *p, const float *in, const flo
             }
         }
         if (!p->direct)
-            empty_tile(p, tiles, residual, out, tile, (int32_t)((int64_t)c->out_channels * part / p->parts),
-                       (int32_t)((int64_t)c->out_channels * (part + 1) / p->parts));
+            empty_tile(p, tiles, residual, out, tile, part_begin(p, part), part_begin(p, part + 1));
     }
 }
