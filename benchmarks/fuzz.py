@@ -4,6 +4,7 @@ python benchmarks/fuzz.py prun --count 1000000 --seed 1     # one format: so man
 python benchmarks/fuzz.py all --seconds 60                  # each for so long, in a process of its own
 python benchmarks/fuzz.py prun --seed 1 --only 4711         # one mutant again
 python benchmarks/fuzz.py runtime --count 1000000           # the C runtime, under AddressSanitizer and UBSan
+python benchmarks/fuzz.py prun --seed 1 --start 4711 --count 100
 python benchmarks/fuzz.py kills                             # every command killed at each of its file operations,
 python benchmarks/fuzz.py kills --every 5                   # or at each fifth
 
@@ -18,6 +19,7 @@ import tempfile
 import warnings
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 FORMATS = {"prun": "Prun", "folders": "Folders", "exports": "Exports", "images": "Images", "documents": "Documents"}
 ROOT = Path(__file__).parent.parent
@@ -30,23 +32,25 @@ def main() -> int:
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--every", type=int, default=1)
     told = parser.parse_args()
     seconds = 20.0 if told.count is None and told.seconds is None else told.seconds
     if told.format == "all":
-        limits = [f"--{name}={value}" for name, value in (("count", told.count), ("seconds", seconds)) if value]
+        told_limits = [f"--{name}={value}" for name, value in (("count", told.count), ("seconds", seconds)) if value]
         command = [sys.executable, __file__]
-        codes = [subprocess.run([*command, name, *limits, f"--seed={told.seed}"]).returncode for name in FORMATS]
+        codes = [subprocess.run([*command, name, *told_limits, f"--seed={told.seed}"]).returncode for name in FORMATS]
         return max(codes)
     if told.format == "runtime":
         return min(1, import_module("fuzzing.runtime").fuzz_runtime(told.seed, told.count, told.only))
     if told.format == "kills":
         sys.path.insert(0, str(ROOT))
         return int(import_module("tests.reliability.commands").kill_everywhere(told.every))
-    return _fuzz(told.format, told.seed, told.count, seconds, told.only)
+    limits = {"count": told.count, "seconds": seconds, "only": told.only, "start": told.start}
+    return _fuzz(told.format, told.seed, limits)
 
 
-def _fuzz(name: str, seed: int, count: int | None, seconds: float | None, only: int | None) -> int:
+def _fuzz(name: str, seed: int, limits: dict[str, Any]) -> int:
     import torch
 
     from fuzzing.harness import fuzz
@@ -57,7 +61,7 @@ def _fuzz(name: str, seed: int, count: int | None, seconds: float | None, only: 
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         canary = Path(folder) / "canary"
         subject = getattr(import_module(f"fuzzing.{name}"), FORMATS[name])(canary)
-        return min(1, fuzz(subject, canary, seed=seed, count=count, seconds=seconds, only=only))
+        return min(1, fuzz(subject, canary, seed=seed, **limits))
 
 
 if __name__ == "__main__":

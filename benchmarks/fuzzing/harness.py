@@ -41,19 +41,26 @@ class _Hang(BaseException):
 
 
 def fuzz(
-    subject: Subject, canary: Path, *, seed: int, count: int | None, seconds: float | None, only: int | None = None
+    subject: Subject,
+    canary: Path,
+    *,
+    seed: int,
+    count: int | None,
+    seconds: float | None,
+    only: int | None = None,
+    start: int = 0,
 ) -> int:
     """How many mutants broke a promise. A mutant depends on `seed` and its number, so that `only` makes it again."""
     outcomes: Counter[str] = Counter()
     findings: Counter[str] = Counter()  # those alike are shown once
     began, grown = time.monotonic(), _megabytes()
     least = grown
-    for number in _numbers(count, seconds, only):
+    for number in _numbers(count, seconds, only, start):
         outcome = _outcome(lambda number=number: subject.attempt(Random(f"{subject.name}-{seed}-{number}")))
         if canary.exists():
             outcome = "finding: executed"
             canary.unlink()
-        if number == 100:
+        if number == start + 100:
             least = grown = _megabytes()  # caches are warm
         if _megabytes() > max(grown, least + subject.megabytes):
             outcome = f"finding: memory grew to {_megabytes() - least:.0f} MB ({outcome})"
@@ -74,12 +81,12 @@ def fuzz(
     return findings.total()
 
 
-def _numbers(count: int | None, seconds: float | None, only: int | None) -> Iterator[int]:
+def _numbers(count: int | None, seconds: float | None, only: int | None, start: int) -> Iterator[int]:
     if only is not None:
         yield only
         return
-    began, number = time.monotonic(), 0
-    while (count is None or number < count) and (seconds is None or time.monotonic() - began < seconds):
+    began, number = time.monotonic(), start
+    while (count is None or number < start + count) and (seconds is None or time.monotonic() - began < seconds):
         yield number
         number += 1
 

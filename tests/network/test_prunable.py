@@ -30,9 +30,11 @@ def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> boo
 @given(first=capacities, second=capacities)
 def test_every_layer_keeps_exactly_its_share_and_masks_are_nested(net, first: float, second: float) -> None:
     small, large = (net.masks(capacity) for capacity in sorted((first, second)))
+    connections = {name: weight.numel() for name, weight in net.weights.items()}
+    kept = net.selection.allocation.kept(min(first, second), connections)
     for name, weight in net.weights.items():
         assert small[name].dtype == torch.bool and small[name].shape == weight.shape
-        assert small[name].sum() == max(1, round(min(first, second) * weight.numel()))
+        assert small[name].sum() == kept[name]
         assert not (small[name] & ~large[name]).any()
     assert all(mask.all() for mask in net.masks(1.0).values())
 

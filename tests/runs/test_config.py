@@ -131,6 +131,15 @@ def test_scores_are_as_fast_as_weights_where_that_was_not_measured_or_is_asked_f
     assert resolve(settings).relative_score_lr(100) == 1.0
 
 
+def test_trained_weights_are_pruned_by_size_and_move_by_the_sum_of_all_passes() -> None:
+    scratch, trained = resolve({}), resolve({"pretrained": True})
+    assert (scratch.score_start, scratch.normalise_step, scratch.allocation) == ("random", True, "protected")
+    assert (trained.score_start, trained.normalise_step, trained.allocation) == ("magnitude", False, "protected")
+    assert resolve({"selection": "filters"}).allocation == "uniform"
+    with pytest.raises(ConfigError, match="allocation protected goes with selection connections, not filters"):
+        resolve({"selection": "filters", "allocation": "protected"})
+
+
 def test_learning_rates_depend_on_what_is_trained_already() -> None:
     assert resolve({}).lr == 0.1 and resolve({"optimiser": "adamw"}).lr == 1e-3
     assert resolve({"pretrained": True}).lr == 0.01 and resolve({"weights": "w", "optimiser": "adamw"}).lr == 1e-4

@@ -31,13 +31,14 @@ class Row:
 
 FOUR = (0.8, 0.6, 0.4, 0.2)
 EVALUATED = (1.0, *FOUR, 0.1, 0.05)
+TUNED_BY: tuple[Pair, ...] = ((1.0, 1.0), (0.2, 1.0), (0.1, 1.0), (0.05, 1.0))
 
 # All switches are written out, so that a row stays what it is when a default changes.
 _OURS: dict[str, Any] = {
     "method": "prunnet", "capacities": FOUR, "evaluate_capacities": EVALUATED, "integrator": "conflict-aware",
     "alpha": 0.5, "rule": "algorithm", "granularity": "filter", "normalise_step": True, "shared": "dense",
     "loss": "cross-entropy", "distillation": 0.0, "frozen_scores": False, "frozen_weights": False,
-    "selection": "connections", "score_start": "random", "score_lr": 1.0,
+    "selection": "connections", "allocation": "uniform", "score_start": "random", "score_lr": 1.0, "alignment": 0.0,
 }  # fmt: skip
 _PAPER: dict[str, Any] = {**_OURS, "normalise_step": False}
 _SUMMED = {"integrator": "sum", "shared": "integrated"}  # the sum of all losses, into all parameters
@@ -50,6 +51,25 @@ def _ours(**changes: Any) -> Row:
 
 def _paper(**changes: Any) -> Row:
     return Row({**_PAPER, **changes})
+
+
+# What a family is trained with unless told otherwise, written as what it changes in the paper's method at any capacity.
+_SWITCHES: dict[str, dict[str, Any]] = {
+    "allocation": {"allocation": "protected"},
+    "start": {"score_start": "magnitude"},
+    "scores": {"score_lr": None},
+    "step": {"normalise_step": False},
+}
+
+
+def _any(*switches: str, **changes: Any) -> Row:
+    """The paper's method at any capacity with these switches on."""
+    on = {key: value for name in switches for key, value in _SWITCHES[name].items()}
+    return Row({**_OURS, "capacities": "any", **on, **changes}, tuned_by=TUNED_BY)
+
+
+def _without(*left_out: str, **changes: Any) -> Row:
+    return _any(*(name for name in _SWITCHES if name not in left_out), **changes)
 
 
 def _spread(n: int) -> dict[str, Any]:
@@ -90,6 +110,15 @@ ROWS: dict[str, Row] = {
     "any-step-direct": _paper(capacities="any", score_lr=5.0, integrator="direct"),
     "any-step-sum": _paper(capacities="any", score_lr=5.0, integrator="sum"),
     "any-distilled": _paper(capacities="any", score_lr=5.0, integrator="direct", distillation=1.0),
+    # what each switch is worth, alone and left out
+    "none": _any(),
+    **{f"{name}-alone": _any(name) for name in _SWITCHES},
+    "all": _without(),
+    **{f"without-{name}": _without(name) for name in _SWITCHES},
+    "all-aligned": _without(alignment=5.0),
+    "all-distilled": _without(distillation=1.0),
+    "all-sum": _without(integrator="sum"),
+    "all-direct": _without(integrator="direct"),
     # the paper's methods
     "independent": _independent(),
     "joint": _paper(method="joint", **_WIDTHS),
@@ -224,6 +253,12 @@ _TRAINING = (
     "prunnet-scores", "any-scores", "any-shared-scores", "any-step", "any-step-direct", "any-step-sum",
     "any-distilled",
 )  # fmt: skip
+_SWITCH_ROWS = {
+    "dense": "dense network alone", "none": "no switch", **{f"{name}-alone": f"{name} alone" for name in _SWITCHES},
+    "all": "all", **{f"without-{name}": f"all but {name}" for name in _SWITCHES},
+    "all-aligned": "all, `alignment=5`", "all-distilled": "all, `distillation=1`", "all-sum": "all, `integrator=sum`",
+    "all-direct": "all, `integrator=direct`",
+}  # fmt: skip
 _BACKBONES = {
     f"{method}-{name}": f"{text}: {label}"
     for name, text in zip(BACKBONES, ("ResNet-50", "ResNeXt-50", "MobileNet-V2", "ViT-Small"), strict=True)
@@ -268,6 +303,13 @@ SUITES: dict[str, Suite] = {
             {name: name for name in _TRAINING},
             ((1.0, 1.0), (0.2, 0.2), (0.2, 1.0), (0.1, 1.0), (0.05, 1.0)),
             reference="prunnet",
+        ),
+        Suite(
+            "switches",
+            "What each switch of the default is worth",
+            _SWITCH_ROWS,
+            tuple((capacity, 1.0) for capacity in EVALUATED),
+            reference="all",
         ),
     )
 }

@@ -18,8 +18,6 @@ from torch import Tensor, nn
 from prunnet.network.capacity import kept_connections
 
 AllocationName = Literal["uniform", "protected"]
-WHOLE = 16.0
-"""A sensitivity so much larger than those of other layers that its layer stays whole above a few percent."""
 
 
 class Allocation(ABC):
@@ -84,17 +82,21 @@ def _level(rising: _Rising, wanted: Fraction) -> Fraction:
 
 
 def protecting(backbone: nn.Module, weights: Mapping[str, Tensor]) -> Sensitive:
-    """Depthwise layers and the first stay whole, which are few and decide everything behind them; others keep a share
-    that falls with the root of their size.
+    """Other layers keep a share that falls with the root of their size; depthwise layers and the first, which are small
+    and decide everything behind them, stay whole as long as that takes no more than half of what is kept.
 
     The root is that of Erdős–Rényi-kernel densities, (out + in + height + width) / (out · in · height · width).
     """
     layers = dict(backbone.named_modules())
+    roots = {name: math.sqrt(sum(weight.shape) / weight.numel()) for name, weight in weights.items()}
+    decisive = {next(iter(weights)), *(name for name in weights if _is_depthwise(layers[name.rpartition(".")[0]]))}
+    others = tuple((weights[name].numel(), Fraction(root)) for name, root in roots.items() if name not in decisive)
+    if not others:
+        return Sensitive(roots)
+    wanted = min(sum(weights[name].numel() for name in decisive), sum(n for n, _ in others))
+    half = float(1 / _level(_rising(others), Fraction(wanted)))  # at this level the others keep as many
+    return Sensitive({name: half if name in decisive else root for name, root in roots.items()})
 
-    def sensitivity(index: int, name: str, weight: Tensor) -> float:
-        layer = layers[name.rpartition(".")[0]]
-        if index == 0 or (isinstance(layer, nn.Conv2d) and layer.groups > 1 and weight.shape[1] == 1):
-            return WHOLE
-        return math.sqrt(sum(weight.shape) / weight.numel())
 
-    return Sensitive({name: sensitivity(i, name, weight) for i, (name, weight) in enumerate(weights.items())})
+def _is_depthwise(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.Conv2d) and layer.groups == layer.in_channels > 1

@@ -46,10 +46,10 @@ def convert(
         names of layers or parameters, `*` allowed, or a predicate of (layer name, layer).
     preprocessing: how images become input; default: the backbone's own data config.
     ranking: rank connections by |s| ("magnitude") or by s ("signed").
-    selection: what a capacity keeps: `prunnet.Connections()`, the default, the same share of every layer;
-        `prunnet.Connections("protected")`, which spares layers that are small and decisive; or `prunnet.Filters()`,
-        which keeps or drops whole filters by their mean score, so that subnetworks can be made physically smaller; a
-        capacity is then a share of the backbone's parameters.
+    selection: what a capacity keeps: `prunnet.Connections()`, the default, which spares layers that are small and
+        decisive; `prunnet.Connections("uniform")`, the same share of every layer, as in the paper; or
+        `prunnet.Filters()`, which keeps or drops whole filters by their mean score, so that subnetworks can be made
+        physically smaller; a capacity is then a share of the backbone's parameters.
     score_start: "random", or "magnitude", which starts scores at |w|: for a module that is trained already.
     """
     if ranking not in RANKINGS:
@@ -78,7 +78,7 @@ def _feature_count(backbone: nn.Module, preprocessing: Preprocessing) -> int:
 
 
 class PrunableNetwork(nn.Module, Family):
-    """One network that holds a family: `net(images, capacity=c)` embeds with the top-c connections of every layer."""
+    """One network that holds a family: `net(images, capacity=c)` embeds with the connections of the highest scores."""
 
     kind = "a prunable network"
 

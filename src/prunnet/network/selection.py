@@ -117,7 +117,7 @@ class Connections(Selection):
 
     name = "connections"
 
-    def __init__(self, allocation: AllocationName | Allocation = "uniform") -> None:
+    def __init__(self, allocation: AllocationName | Allocation = "protected") -> None:
         super().__init__()
         self._wanted = allocation
 

@@ -65,8 +65,8 @@ class TrainConfig(BaseModel):
         "connections", description="what a capacity keeps; of filters, which go whole, it is a share of the parameters"
     )
     allocation: AllocationName = Field(
-        "uniform",
-        description="how a capacity is divided among layers: the same share of each, or sparing small, decisive ones",
+        "protected",
+        description="how a capacity is divided among layers: sparing small, decisive ones, or the same share of each",
     )
     score_start: ScoreStart = Field(
         "random",
@@ -88,7 +88,8 @@ class TrainConfig(BaseModel):
     rule: Rule = Field(ConflictAware.rule, description="Algorithm 1, or the authors' code")
     granularity: Granularity = ConflictAware.granularity
     normalise_step: bool = Field(
-        PrunNetOptions.normalise_step, description="divide out the factor N+1 of integrators that sum"
+        PrunNetOptions.normalise_step,
+        description="divide out the factor N+1 of integrators that sum; default with weights or pretrained: false",
     )
     shared: Shared = Field(PrunNetOptions.shared, description="gradient of norms, head, classifier")
     loss: LossName = PrunNetOptions.loss
@@ -154,7 +155,9 @@ class TrainConfig(BaseModel):
         return {
             "capacities": "any" if any_capacity else FOUR,
             "lr": LEARNING_RATES[settings.get("optimiser", "sgd") == "adamw", trained],
+            "allocation": "protected" if connections else "uniform",
             "score_start": "magnitude" if trained else "random",
+            "normalise_step": not trained,
             **settings,
         }
 
@@ -328,7 +331,7 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     filters, maps = settings.pop("structured", False), settings.pop("score_maps", False)
     if filters or maps:
         settings["selection"] = "filters" if filters else "maps"
-    return settings
+    return {"allocation": "uniform", **settings}  # as it was before there was a choice
 
 
 def to_yaml(config: TrainConfig) -> str:

@@ -11,6 +11,7 @@ _PAPER: Mapping[str, Any] = {
     "normalise_step": False,
     "shared": "dense",
     "score_lr": 1.0,
+    "allocation": "uniform",
     "capacities": (0.8, 0.6, 0.4, 0.2),
     "batch_size": 64,
     "momentum": 0.9,

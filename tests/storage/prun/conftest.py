@@ -15,7 +15,8 @@ def tiny() -> prunnet.PrunableNetwork:
     """A small network that timm can rebuild, adapted at every capacity of the default grid; tests leave it as it is."""
     torch.manual_seed(0)
     backbone = prunnet.create_backbone("resnet18", in_chans=1, channels=(8, 8, 16, 16), layers=(1, 1, 1, 1))
-    net = prunnet.convert(backbone, 8, preprocessing=prunnet.Preprocessing((1, 32, 32)))
+    preprocessing = prunnet.Preprocessing((1, 32, 32))
+    net = prunnet.convert(backbone, 8, preprocessing=preprocessing, selection=prunnet.Connections("uniform"))
     nn.init.normal_(net.head.norm.bias)  # at 5 % no image reaches the head: without a bias its embedding is noise
     prunnet.adapt_batchnorm(net, [torch.randn(16, 1, 32, 32)], capacities=DEFAULT_GRID)
     return net.eval()
