@@ -10,7 +10,7 @@ HOW    := make PYTHON=/path/to/python $(MAKECMDGOALS)
 BENCHMARKS := $(wildcard benchmarks/[a-z]*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench docs clean
+.PHONY: help demo test lint types bench docs wasm clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -34,6 +34,10 @@ bench: $(READY)  ## the benchmarks of speed and size; each prints its figures la
 docs: $(READY)  ## the documentation with the API reference, as pages in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+wasm: $(READY)  ## the runtime for browsers, src/prunnet/runtime/js/prunnet.wasm.gz, from its C source
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt ziglang
+	$(BIN)/python -m prunnet.runtime.wasm $(WASM)
 
 clean:  ## remove the virtual environment, caches, pages and demo output
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis demo site

@@ -3,6 +3,7 @@
 python benchmarks/fuzz.py prun --count 1000000 --seed 1     # one format: so many mutants
 python benchmarks/fuzz.py all --seconds 60                  # each for so long, in a process of its own
 python benchmarks/fuzz.py prun --seed 1 --only 4711         # one mutant again
+python benchmarks/fuzz.py runtime --count 1000000           # the C runtime, under AddressSanitizer and UBSan
 python benchmarks/fuzz.py prun --seed 1 --start 4711 --count 100
 python benchmarks/fuzz.py kills                             # every command killed at each of its file operations,
 python benchmarks/fuzz.py kills --every 5                   # or at each fifth
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("format", nargs="?", choices=[*FORMATS, "kills", "all"], default="all")
+    parser.add_argument("format", nargs="?", choices=[*FORMATS, "runtime", "kills", "all"], default="all")
     parser.add_argument("--count", type=int)
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--seed", type=int, default=0)
@@ -40,6 +41,8 @@ def main() -> int:
         command = [sys.executable, __file__]
         codes = [subprocess.run([*command, name, *told_limits, f"--seed={told.seed}"]).returncode for name in FORMATS]
         return max(codes)
+    if told.format == "runtime":
+        return min(1, import_module("fuzzing.runtime").fuzz_runtime(told.seed, told.count, told.only))
     if told.format == "kills":
         sys.path.insert(0, str(ROOT))
         return int(import_module("tests.reliability.commands").kill_everywhere(told.every))

@@ -27,6 +27,7 @@ ORDER = [
     {"methods", "evaluation"},
     {"runs"},
     {"training"},
+    {"runtime"},
     {"deploy"},
     {"search"},
     {"experiments", "report"},
@@ -34,7 +35,16 @@ ORDER = [
     {"cli"},
 ]
 """A room may import those in lines above its own; a module beside them is a room too."""
-BELOW_ALL = {"_checked", "_devices", "_files", "_pictures", "_progress", "_timing", "_torchvision"}
+BELOW_ALL = {
+    "_checked",
+    "_devices",
+    "_files",
+    "_pictures",
+    "_progress",
+    "_timing",
+    "_torch_export",
+    "_torchvision",
+}
 UPWARDS = {"network/family.py": {"storage"}}
 """`Family.save` is `prunnet.save`, looked up when it is called."""
 LEVEL = {room: level for level, rooms in enumerate([{"errors"}, BELOW_ALL, *ORDER]) for room in rooms}

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prunnet.network import convert as convert
     from prunnet.network import create_backbone as create_backbone
     from prunnet.runs import Run as Run
+    from prunnet.runtime import Runtime as Runtime
     from prunnet.search import VectorIndex as VectorIndex
     from prunnet.search import index as index
     from prunnet.storage import load as load
@@ -65,6 +66,7 @@ _HOMES = {
         "create_backbone",
     ),
     "runs": ("Run",),
+    "runtime": ("Runtime",),
     "search": ("VectorIndex", "index"),
     "storage": ("load", "save"),
     "storage.prun": ("pack", "unpack"),
@@ -87,6 +89,7 @@ _ROOMS = (
     "network",
     "report",
     "runs",
+    "runtime",
     "search",
     "storage",
     "structured",

@@ -96,6 +96,10 @@ class SearchError(PrunNetError, ValueError):
     """A gallery that is not there, or vectors, ids, metadata or a question that do not fit it."""
 
 
+class LibraryError(PrunNetError):
+    """The runtime's C library, where it can be neither found nor compiled."""
+
+
 class SuiteError(PrunNetError, ValueError):
     """A suite or row that does not exist, or settings that a suite cannot take."""
 

@@ -13,7 +13,9 @@ def bench(
     capacities: Annotated[
         str | None, typer.Option(help="Capacities to measure.", show_default="1, .5, .2, .1 and those trained")
     ] = None,
-    runtimes: Annotated[str, typer.Option(help="Any of torch, onnxruntime, openvino.")] = "torch,onnxruntime,openvino",
+    runtimes: Annotated[
+        str | None, typer.Option(help="Any of torch, onnxruntime, openvino, prunnet.", show_default="all")
+    ] = None,
     structured: Annotated[bool, typer.Option("--structured", help="Also measure structured subnetworks.")] = False,
     batch_size: Annotated[int, typer.Option(help="Images at once, for throughput.", min=1)] = 8,
     rounds: Annotated[int, typer.Option(help="Rounds to take the median of.", min=1)] = 15,
@@ -34,7 +36,7 @@ def bench(
 
     family = open_model(model)
     wanted = None if capacities is None else parse_capacities(capacities)
-    names = [name.strip() for name in runtimes.split(",")]
+    names = None if runtimes is None else [name.strip() for name in runtimes.split(",")]
     timings = measure(family, wanted, names, structured=structured, batch_size=batch_size, rounds=rounds)
     title = f"Latency of one image, throughput of {batch_size}, ratios to the largest"
     table = Table(title=title, title_justify="left", box=None)

@@ -21,6 +21,9 @@ def pack(
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
     adapt_batches: Annotated[int, typer.Option(help="Batches of 64 images to adapt on.", min=1)] = 100,
+    runtime: Annotated[
+        bool, typer.Option("--runtime", help="Let prunnet's own runtime and browsers run the file.")
+    ] = False,
     inspect: Annotated[bool, typer.Option("--inspect", help="Only show what a .prun file (or address) holds.")] = False,
 ) -> None:
     """Write a family as one progressive file, of which every capacity on the grid is a prefix.
@@ -40,7 +43,9 @@ def pack(
     family = prunnet.load(source)
     capacities = DEFAULT_GRID if grid is None else parse_capacities(grid)
     loader = None if data is None else training_images(prunnet.load_data(data, root), family.preprocessing)
-    prunnet.pack(family, out, grid=capacities, values=values, loader=loader, adapt_batches=adapt_batches)
+    prunnet.pack(
+        family, out, grid=capacities, values=values, loader=loader, adapt_batches=adapt_batches, runtime=runtime
+    )
     _show(read_contents(out), str(out))
 
 

@@ -12,7 +12,7 @@ def prune(
     max_bytes: Annotated[str | None, typer.Option(help="The largest within, say, 3MB (as packed).")] = None,
     max_macs: Annotated[str | None, typer.Option(help="The largest within, say, 200M.")] = None,
     max_latency: Annotated[str | None, typer.Option(help="The largest within, say, 8ms here, measured.")] = None,
-    runtime: Annotated[str, typer.Option(help="For --max-latency: torch, onnxruntime or openvino.")] = "torch",
+    runtime: Annotated[str, typer.Option(help="For --max-latency: torch, onnxruntime, openvino or prunnet.")] = "torch",
     structured: Annotated[
         bool,
         typer.Option(
@@ -27,8 +27,9 @@ def prune(
 ) -> None:
     """Take the largest subnetwork within a budget out of a family, with batch-norm statistics of its own.
 
-    Neither torch nor onnxruntime nor openvino was faster for zeros when measured, so all unstructured subnetworks meet
-    a latency budget or none does; --structured removes whole filters and was faster in all three.
+    Neither torch nor onnxruntime nor openvino was faster for zeros when measured, so there all unstructured subnetworks
+    meet a latency budget or none does; prunnet's own runtime skips them (--runtime prunnet), and --structured removes
+    whole filters, which is faster everywhere.
 
     Examples:  prunnet prune family/ --max-bytes 3MB --data photos/   ·   prunnet prune family/ --capacity .2 -o small/
     """

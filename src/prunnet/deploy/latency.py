@@ -6,12 +6,13 @@ from collections.abc import Callable
 import torch
 
 from prunnet._timing import medians
+from prunnet.deploy import packed
 from prunnet.deploy.export import onnx_format, openvino_format
 from prunnet.deploy.export.tracing import Run, detached, trace
 from prunnet.errors import CapacityError, ExportError
 from prunnet.network import Subnetwork
 
-RUNTIMES = ("torch", "onnxruntime", "openvino")
+RUNTIMES = ("torch", "onnxruntime", "openvino", "prunnet")
 SMALLEST_TRIED = 0.05
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -24,6 +25,8 @@ def runner(subnetwork: Subnetwork, runtime: str) -> Run:
         return onnx_format.runner(trace(subnetwork))
     if runtime == "openvino":
         return openvino_format.runner(trace(subnetwork))
+    if runtime == "prunnet":
+        return packed.runner(subnetwork)
     raise ExportError(f"unknown runtime {runtime!r}; known are {', '.join(RUNTIMES)}")
 
 
@@ -59,7 +62,8 @@ def largest_within(
         advice = (
             "it has to be another backbone"
             if structured
-            else "unless a runtime uses zeros, unstructured latency does not fall with capacity: prune structured"
+            else "only the runtime prunnet uses zeros; in others unstructured latency does not fall with capacity: "
+            "prune structured"
         )
         raise CapacityError(
             f"no subnetwork takes at most {1e3 * budget:.3g} ms in {runtime} here: {1e3 * dense:.3g} ms dense, "

@@ -1,5 +1,6 @@
 """The truth about speed: what each capacity takes, here, in each runtime."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from prunnet.costs import profile_of
 from prunnet.costs.structured_profile import StructuredCostProfile
 from prunnet.deploy.latency import RUNTIMES, runner
 from prunnet.deploy.pruning import deployed, is_view
+from prunnet.errors import ExportError, LibraryError
 from prunnet.network import Family, Subnetwork
 from prunnet.network.family import check_available
 from prunnet.structured.removal import structured_subnetwork
@@ -44,7 +46,7 @@ class Timing:
 def bench(
     family: Family,
     capacities: Iterable[float] | None = None,
-    runtimes: Sequence[str] = RUNTIMES,
+    runtimes: Sequence[str] | None = None,
     *,
     structured: bool = False,
     batch_size: int = 8,
@@ -54,11 +56,18 @@ def bench(
 
     `capacities`: by default 1, 0.5, 0.2, 0.1 and those trained, as far as the family has them. `structured` adds the
     structured view of each capacity. Ratios are to the largest, which is the dense network where there is one.
+    `runtimes`: by default all; prunnet's own is left out, with a warning, where it lacks an operation or a compiler.
     """
     members = _members(family, capacities, structured)
     timings = []
-    for runtime in track(runtimes, "measuring"):
-        runs = [runner(subnetwork, runtime) for _, subnetwork, _ in members]
+    for runtime in track(RUNTIMES if runtimes is None else runtimes, "measuring"):
+        try:
+            runs = [runner(subnetwork, runtime) for _, subnetwork, _ in members]
+        except (ExportError, LibraryError) as error:
+            if runtimes is not None or runtime != "prunnet":
+                raise
+            warnings.warn(f"prunnet's own runtime is left out: {error}", stacklevel=2)
+            continue
         seconds = {}
         for size in (1, batch_size):
             images = torch.randn(size, *family.preprocessing.input_size)

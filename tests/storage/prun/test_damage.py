@@ -93,6 +93,13 @@ def test_foreign_files_are_refused(packed) -> None:
     [
         ({"version": 4}, "format version 4, this prunnet reads up to 3; upgrade"),
         ({"version": 1}, "version: Input should be 2 or 3"),
+        ({"version": 2, "program": [["relu", [0], []]]}, "has a program, which version 2 does not allow"),
+        ({"program": [["fold", [0], []]]}, "operation 0 of its program is fold"),
+        ({"program": [["relu", [1], []]]}, "an input that is not there"),
+        ({"program": [["relu", [-99], []]]}, "an input that is not there"),
+        ({"program": [["relu", [0, 0], []]]}, "relu, has 2 inputs"),
+        ({"program": [["relu", [0], [1]]]}, "relu, has 1 numbers"),
+        ({"program": []}, "program"),
         ({"stepped": ["backbone.conv1.weight"]}, "has stepped layers, which float16 does not allow"),
         ({"values": "int8", "stepped": ["elsewhere"]}, "stepped layers are not among its layers"),
         ({"format": "other"}, "format: Input should be 'prunnet-progressive'"),

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from prunnet._torch_export import quiet
 from prunnet.data import RetrievalData
 from prunnet.deploy.export.exported import ExportedNetwork
-from prunnet.deploy.export.tracing import INPUT, quiet
+from prunnet.deploy.export.tracing import INPUT
 from prunnet.errors import ExportError, MissingExtraError
 from prunnet.evaluation import compatibility_matrix, embed_images
 from prunnet.evaluation.embedding import Encoder

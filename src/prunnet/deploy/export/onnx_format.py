@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from prunnet.deploy.export.tracing import INPUT, OUTPUT, Program, Run, quiet
+from prunnet._torch_export import quiet
+from prunnet.deploy.export.tracing import INPUT, OUTPUT, Program, Run
 from prunnet.errors import ExportError, MissingExtraError
 
 SUFFIXES = (".onnx",)

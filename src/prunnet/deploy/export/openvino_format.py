@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from prunnet.deploy.export.tracing import INPUT, OUTPUT, Program, Run, input_shape, quiet
+from prunnet._torch_export import quiet
+from prunnet.deploy.export.tracing import INPUT, OUTPUT, Program, Run, input_shape
 from prunnet.errors import ExportError, MissingExtraError
 
 SUFFIXES = (".xml", ".bin")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from prunnet.deploy.export.tracing import Program, Run, quiet
+from prunnet._torch_export import quiet
+from prunnet.deploy.export.tracing import Program, Run
 from prunnet.errors import ExportError
 
 SUFFIXES = (".pt2",)

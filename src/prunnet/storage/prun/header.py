@@ -29,10 +29,11 @@ from prunnet.storage.documents import (
 )
 from prunnet.storage.prun.coding import LEAST_BITS, TABLE
 from prunnet.storage.prun.numbers import Values
+from prunnet.storage.prun.program import Program, check_program
 from prunnet.storage.prun.source import Ranges
 
 FORMAT: Final = "prunnet-progressive"
-VERSION: Final = 3  # 2 kept the same share of every layer; 1, which nothing released ever wrote, is not read
+VERSION: Final = 3  # 2 has the same share of every layer, and no program; 1, which nothing released wrote, is not read
 MAGIC = b"\x89PRUN\r\n\x1a"  # as PNG's: a transfer as text, or with the eighth bit cut, spoils it
 DEFAULT_GRID = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SMALLEST = 0.01  # bounds the network that a file of a given length can claim
@@ -70,6 +71,8 @@ class Header(Checked):
     statistics: Shapes
     rest: Shapes
     sections: tuple[Section, ...]
+    program: Program | None = None
+    """What a device runs; None where the file was not packed for it, as in version 2."""
 
     def joining(self, band: int) -> list[tuple[int, int]]:
         """Of each layer in `band`: how many connections join, and among how many not yet kept."""
@@ -162,7 +165,8 @@ def check_grid(grid: Iterable[float]) -> tuple[float, ...]:
 
 def header_bytes(header: Header) -> bytes:
     """The start of a file: magic, length, checksum, and the header as JSON."""
-    text = json.dumps(header.model_dump(), separators=(",", ":")).encode()
+    content = header.model_dump(exclude={"program"} if header.program is None else None)
+    text = json.dumps(content, separators=(",", ":")).encode()
     return _PREAMBLE.pack(MAGIC, len(text), hashlib.sha256(text).digest()) + text
 
 
@@ -211,6 +215,10 @@ def _check(header: Header) -> None:
         raise FamilyError(f"it has stepped layers, which {header.values} does not allow")
     _check_shapes(header)
     _check_kept(header)
+    if header.program is not None:
+        if header.version < 3:
+            raise FamilyError(f"it has a program, which version {header.version} does not allow")
+        check_program(header.program, len(header.layers) + len(header.statistics) + len(header.rest))
     if len(header.sections) != len(header.grid) + 1:
         raise FamilyError("it does not have a section per band")
     for index, section in enumerate(header.sections):

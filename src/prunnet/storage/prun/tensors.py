@@ -17,6 +17,11 @@ class Tensors(NamedTuple):
     statistics: dict[str, Tensor]
     rest: dict[str, Tensor]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order of the header."""
+        return (*self.layers, *self.statistics, *self.rest)
+
 
 def tensors_of(network: nn.Module, prunable: Collection[str]) -> Tensors:
     """Sort what a file holds of `backbone` and `head`; `prunable` names the layers."""

@@ -46,6 +46,7 @@ from prunnet.storage.prun.numbers import (
 )
 from prunnet.storage.prun.sections import Coded, SectionWriter
 from prunnet.storage.prun.tensors import Tensors, shapes_of, tensors_of
+from prunnet.storage.prun.tracing import trace_program
 
 
 def pack(
@@ -56,6 +57,7 @@ def pack(
     values: Values = "float16",
     loader: Iterable[Any] | None = None,
     adapt_batches: int | None = ADAPT_BATCHES,
+    runtime: bool = False,
 ) -> Path:
     """Write the family as a progressive file: every capacity of `grid` is a prefix of it.
 
@@ -63,6 +65,8 @@ def pack(
     loader: batches of preprocessed images, of which `adapt_batches` are kept in memory. On them batch norm is adapted
         where it never was, and corrected everywhere for the rounding of values, which matters most in int8. `net`
         stays as it is. Without a loader, capacities that were never adapted are refused.
+    runtime: whether the file also says how an image is embedded, so that `prunnet.Runtime` and browsers run it. A
+        backbone with an operation that they lack is refused.
     """
     capacities = check_grid(grid)
     if not isinstance(net, PrunableNetwork):
@@ -83,6 +87,7 @@ def pack(
         )
 
     tensors = tensors_of(net, [f"backbone.{name}" for name in net.scores])
+    program = trace_program(net.backbone, net.head, net.preprocessing.input_size, tensors.names) if runtime else None
     stepped = stepped_layers(shapes_of(tensors.layers), values)
     first, coded = _first_section(_arrays(tensors.rest), _arrays(tensors.layers), stepped)
     if loader is None:
@@ -121,6 +126,7 @@ def pack(
             {"bytes": len(payload), "membership": membership, "sha256": hashlib.sha256(payload).hexdigest()}
             for payload, membership in sections
         ),
+        program=program,
     )
     target = Path(path)
     try:

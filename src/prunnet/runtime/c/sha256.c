@@ -1,0 +1,59 @@
+/* SHA-256 (FIPS 180-4). */
+#include "sha256.h"
+
+static const uint32_t K[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+static uint32_t turned(uint32_t word, int bits)
+{
+    return word >> bits | word << (32 - bits);
+}
+
+static void block(uint32_t state[8], const uint8_t *bytes)
+{
+    uint32_t w[64];
+    for (int i = 0; i < 16; i++, bytes += 4)
+        w[i] = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    for (int i = 16; i < 64; i++) {
+        uint32_t a = w[i - 15], b = w[i - 2];
+        w[i] = w[i - 16] + (turned(a, 7) ^ turned(a, 18) ^ a >> 3) + w[i - 7] + (turned(b, 17) ^ turned(b, 19) ^ b >> 10);
+    }
+    uint32_t v[8];
+    memcpy(v, state, sizeof v);
+    for (int i = 0; i < 64; i++) {
+        uint32_t a = v[0], e = v[4];
+        uint32_t first = v[7] + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + K[i] + w[i];
+        uint32_t second = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+        memmove(v + 1, v, 7 * sizeof *v);
+        v[4] += first;
+        v[0] = first + second;
+    }
+    for (int i = 0; i < 8; i++)
+        state[i] += v[i];
+}
+
+void prun_sha256(const uint8_t *bytes, size_t length, uint8_t digest[32])
+{
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    size_t whole = length / 64, left = length % 64;
+    for (size_t i = 0; i < whole; i++)
+        block(state, bytes + 64 * i);
+    uint8_t tail[128] = {0};
+    if (left)
+        memcpy(tail, bytes + 64 * whole, left);
+    tail[left] = 0x80;
+    size_t end = left < 56 ? 64 : 128;
+    for (int i = 0; i < 8; i++)
+        tail[end - 1 - (size_t)i] = (uint8_t)((uint64_t)length * 8 >> 8 * i);
+    for (size_t at = 0; at < end; at += 64)
+        block(state, tail + at);
+    for (int i = 0; i < 32; i++)
+        digest[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
+}
