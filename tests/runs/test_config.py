@@ -125,9 +125,7 @@ def test_scores_come_as_far_in_a_short_training_as_in_a_long_one(schedule, epoch
     rates = [lr * config.lr_factor(step / steps) for step in range(epochs * steps)]
     assert sum(rates) * config.relative_score_lr(steps) == pytest.approx(500)
     by_size = resolve({"epochs": epochs, "lr": lr, "schedule": schedule, "score_start": "magnitude"})
-    assert by_size.relative_score_lr(steps) == pytest.approx(
-        config.relative_score_lr(steps) / 10
-    )  # a start worth keeping
+    assert by_size.relative_score_lr(steps) == pytest.approx(config.relative_score_lr(steps) / 10)
 
 
 @pytest.mark.parametrize("settings", [{"optimiser": "adamw"}, {"selection": "filters"}, {"score_lr": 1.0}])

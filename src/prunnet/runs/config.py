@@ -30,9 +30,10 @@ LEARNING_RATES = {(False, False): 0.1, (False, True): 0.01, (True, False): 1e-3,
 """By whether the optimiser is AdamW, and whether the weights are trained already."""
 
 SCORE_TRAVEL = {"random": 500.0, "magnitude": 50.0}
-"""The sum over training of the scores' learning rates, by their start. With weight decay λ and momentum μ a sum S leaves
-exp(−S·λ/(1−μ)) of the start: 8 % of a random one at the defaults, 78 % of one that knows something, however long the
-training is.
+"""The sum over training of the scores' learning rates, by their start.
+
+With weight decay λ and momentum μ a sum S leaves exp(−S·λ/(1−μ)) of the start: 8 % of a random one at the defaults, 78 %
+of one that knows something, however long the training is.
 """
 
 
