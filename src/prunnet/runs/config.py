@@ -32,8 +32,8 @@ LEARNING_RATES = {(False, False): 0.1, (False, True): 0.01, (True, False): 1e-3,
 SCORE_TRAVEL = {"random": 500.0, "magnitude": 50.0}
 """The sum over training of the scores' learning rates, by their start.
 
-With weight decay λ and momentum μ a sum S leaves exp(−S·λ/(1−μ)) of the start: 8 % of a random one at the defaults, 78 %
-of one that knows something, however long the training is.
+With weight decay λ and momentum μ a sum S leaves exp(−S·λ/(1−μ)) of the start: 8 % of a random one at the defaults and
+78 % of one that knows something, however long the training is.
 """
 
 
