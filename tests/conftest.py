@@ -1,8 +1,12 @@
 import pytest
 import torch
+from hypothesis import settings
 
 import prunnet
 from tests.networks import BACKBONES, HandWritten, fresh, make
+
+settings.register_profile("untimed", deadline=None)  # a machine may be busy
+settings.load_profile("untimed")
 
 
 @pytest.fixture(params=BACKBONES)

@@ -66,7 +66,8 @@ def test_a_file_cut_anywhere_holds_the_bands_that_are_whole(whole) -> None:
     [
         ({"version": 4}, "format version 4, this runtime reads up to 3"),
         ({"version": 1}, "version"),
-        ({"version": 2}, "a program, which version 2 does not allow"),
+        ({"version": 2, "kept": None}, "a program, which version 2 does not allow"),
+        ({"version": 2}, "it does not say for every band how many connections are kept"),
         ({"stepped": ["backbone.stem.weight"]}, "stepped layers, which float16 does not allow"),
         ({"values": "int8", "stepped": ["elsewhere"]}, "stepped layers are not among its layers"),
         ({"format": "other"}, "format"),

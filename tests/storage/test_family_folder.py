@@ -160,7 +160,7 @@ def damage_extra_tensor(folder: Path) -> None:
 
 
 def damage_prunable(folder: Path) -> None:
-    forge(folder, {"prunable": ["no.such.layer"], "sensitivities": None})
+    forge(folder, {"prunable": ["no.such.layer"], "sensitivities": [1.0]})
 
 
 def damage_recipe(folder: Path) -> None:

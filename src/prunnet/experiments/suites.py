@@ -111,7 +111,6 @@ ROWS: dict[str, Row] = {
     "any-step-sum": _paper(capacities="any", score_lr=5.0, integrator="sum"),
     "any-distilled": _paper(capacities="any", score_lr=5.0, integrator="direct", distillation=1.0),
     # what each switch is worth, alone and left out
-    "none": _any(),
     **{f"{name}-alone": _any(name) for name in _SWITCHES},
     "all": _without(),
     **{f"without-{name}": _without(name) for name in _SWITCHES},
@@ -254,7 +253,7 @@ _TRAINING = (
     "any-distilled",
 )  # fmt: skip
 _SWITCH_ROWS = {
-    "dense": "dense network alone", "none": "no switch", **{f"{name}-alone": f"{name} alone" for name in _SWITCHES},
+    "dense": "dense network alone", "any": "no switch", **{f"{name}-alone": f"{name} alone" for name in _SWITCHES},
     "all": "all", **{f"without-{name}": f"all but {name}" for name in _SWITCHES},
     "all-aligned": "all, `alignment=5`", "all-distilled": "all, `distillation=1`", "all-sum": "all, `integrator=sum`",
     "all-direct": "all, `integrator=direct`",
