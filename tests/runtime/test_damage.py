@@ -80,7 +80,7 @@ def test_a_file_cut_anywhere_holds_the_bands_that_are_whole(whole) -> None:
         ({"embedding_dim": 9}, "does not give 9 dimensions"),
         ({"preprocessing": {"input_size": [1]}}, "preprocessing"),
         ({"kept": [[1]]}, "for every band"),
-        ({"kept": [[1] * 10] * 3}, "connections at 20 %"),
+        ({"kept": [[1] * 13] * 3}, "connections at 20 %"),
         ({"program": []}, "program"),
         ({"program": [["fold", [0], []]]}, "operation 0 of its program is not known"),
         ({"program": [["relu", [1], []]]}, "an input that is not there"),

@@ -322,23 +322,24 @@ static void scratch(planner *p, size_t bytes)
         p->plan->scratch_bytes = bytes;
 }
 
-static int pack(planner *p, int index, pk_conv *conv, const prun_tensor *tensor, const double *dilation, const chain *next,
-                prun_step *step)
+static int pack(planner *p, int index, const pk_conv *conv, pk_conv_packed **packed)
 {
     const prun_operation *op = p->program->operations + index;
+    const prun_tensor *tensor = p->header->tensors + (-op->input[1] - 1);
+    const double *dilation = op->kind == PRUN_CONV2D ? op->number + 6 : NULL;
     const float *bias = op->inputs == 3 ? p->tensors[-op->input[2] - 1] : NULL;
     connections found = {NULL, NULL, NULL, 0};
     float *scale = NULL, *shift = NULL;
-    int code = fold(p, next->norm, tensor->dims[0], bias, &scale, &shift);
+    int code = fold(p, p->chains[index].norm, tensor->dims[0], bias, &scale, &shift);
     if (!code)
         code = gather(p, p->tensors[-op->input[1] - 1], tensor, dilation, scale, &found);
     if (!code) {
         size_t bytes = pk_conv_plan_bytes(conv, found.kept);
         if (!bytes)
             code = refused(p, index, "is too large");
-        else if (!(step->conv = prun_allocate(bytes)))
+        else if (!(*packed = prun_allocate(bytes)))
             code = no_memory(p);
-        else if (!pk_conv_plan(conv, found.first, found.position, found.value, shift, step->conv))
+        else if (!pk_conv_plan(conv, found.first, found.position, found.value, shift, *packed))
             code = refused(p, index, "is no convolution");
         scratch(p, pk_conv_scratch_bytes(conv, found.kept));
     }
@@ -351,13 +352,67 @@ static int pack(planner *p, int index, pk_conv *conv, const prun_tensor *tensor,
 }
 
 /* A convolution, or a linear layer as one of size 1 over tokens. */
-static int plan_conv(planner *p, int index)
+static pk_conv conv_of(const planner *p, int index, const prun_view *in, const prun_view *out)
 {
     const prun_operation *op = p->program->operations + index;
     const prun_tensor *tensor = p->header->tensors + (-op->input[1] - 1);
+    pk_conv conv = {.images = 1, .in_channels = in->planes, .in_h = 1, .in_w = in->pixels, .out_channels = out->planes,
+                    .out_h = 1, .out_w = out->pixels, .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1,
+                    .groups = 1, .activation = p->chains[index].activation, .method = PK_AUTO, .parts = p->plan->threads};
+    const double *n = op->number;
+    if (op->kind == PRUN_CONV2D) {
+        conv.in_h = in->shape.dims[2], conv.in_w = in->shape.dims[3];
+        conv.out_h = op->shape.dims[2], conv.out_w = op->shape.dims[3];
+        conv.kernel_h = (int32_t)n[6] * ((int32_t)tensor->dims[2] - 1) + 1;
+        conv.kernel_w = (int32_t)n[7] * ((int32_t)tensor->dims[3] - 1) + 1;
+        conv.stride_h = (int32_t)n[0], conv.stride_w = (int32_t)n[1];
+        conv.pad_top = (int32_t)n[2], conv.pad_left = (int32_t)n[4];
+        conv.groups = (int32_t)n[8];
+    }
+    return conv;
+}
+
+/* The depthwise convolution that alone reads the result of a 1 x 1 convolution, if both may run as a pair; else 0. */
+static int depthwise_after(const planner *p, int index, const pk_conv *conv)
+{
+    const prun_operation *next = only_user(p, p->chains[index].result);
+    int point = conv->kernel_h == 1 && conv->kernel_w == 1 && conv->in_h == conv->out_h && conv->in_w == conv->out_w;
+    if (p->program->operations[index].kind != PRUN_CONV2D || !point || conv->groups != 1 || p->chains[index].sum)
+        return 0;
+    if (!next || next->kind != PRUN_CONV2D || next->number[8] != conv->out_channels ||
+        next->shape.dims[1] != conv->out_channels)
+        return 0;
+    int after = (int)(next - p->program->operations);
+    return p->chains[after].sum ? 0 : after;
+}
+
+/* Makes of a convolution a pair with the depthwise one at `index`, where the kernels can: its result is then theirs. */
+static int join(planner *p, int index, prun_step *step)
+{
+    prun_view out = prun_view_of(&p->program->operations[index].shape, CHANNELS_OF_IMAGE);
+    pk_conv conv = conv_of(p, index, &step->out, &out);
+    if (pack(p, index, &conv, &step->depthwise))
+        return -1;
+    size_t bytes = pk_pair_scratch_bytes(step->conv, step->depthwise);
+    if (!bytes) {
+        prun_release(step->depthwise);
+        step->depthwise = NULL;
+        return 0;
+    }
+    scratch(p, bytes);
+    step->kind = STEP_PAIR;
+    out.buffer = step->out.buffer;
+    p->plan->buffers[out.buffer].bytes = pk_planes_bytes((size_t)out.planes, (size_t)out.pixels);
+    step->out = p->views[p->chains[index].result] = out;
+    p->chains[index].result = 0; /* nothing is left to do where it ends */
+    return 0;
+}
+
+static int plan_conv(planner *p, int index)
+{
+    const prun_operation *op = p->program->operations + index;
     const chain next = p->chains[index];
-    int spatial = op->kind == PRUN_CONV2D;
-    unsigned channels = spatial ? CHANNELS_OF_IMAGE : 1u << (op->shape.rank - 1);
+    unsigned channels = op->kind == PRUN_CONV2D ? CHANNELS_OF_IMAGE : 1u << (op->shape.rank - 1);
     prun_view in, residual;
     if (as(p, op->input[0], channels, &in) || (next.sum && as(p, next.residual, channels, &residual)))
         return -1;
@@ -367,21 +422,14 @@ static int plan_conv(planner *p, int index)
     give(p, step, &in);
     if (next.sum)
         give(p, step, &residual);
-    pk_conv conv = {.images = 1, .in_channels = in.planes, .in_h = 1, .in_w = in.pixels, .out_channels = step->out.planes,
-                    .out_h = 1, .out_w = step->out.pixels, .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1,
-                    .groups = 1, .activation = next.activation, .method = PK_AUTO, .parts = p->plan->threads};
-    const double *n = op->number;
-    if (spatial) {
-        conv.in_h = in.shape.dims[2], conv.in_w = in.shape.dims[3];
-        conv.out_h = op->shape.dims[2], conv.out_w = op->shape.dims[3];
-        conv.kernel_h = (int32_t)n[6] * ((int32_t)tensor->dims[2] - 1) + 1;
-        conv.kernel_w = (int32_t)n[7] * ((int32_t)tensor->dims[3] - 1) + 1;
-        conv.stride_h = (int32_t)n[0], conv.stride_w = (int32_t)n[1];
-        conv.pad_top = (int32_t)n[2], conv.pad_left = (int32_t)n[4];
-        conv.groups = (int32_t)n[8];
-    }
     p->views[next.result] = step->out;
-    return pack(p, index, &conv, tensor, spatial ? n + 6 : NULL, &next, step);
+    pk_conv conv = conv_of(p, index, &in, &step->out);
+    int after = depthwise_after(p, index, &conv);
+    if (after && pk_pair_parts(&conv) > conv.parts)
+        conv.parts = pk_pair_parts(&conv);
+    if (pack(p, index, &conv, &step->conv))
+        return -1;
+    return after ? join(p, after, step) : 0;
 }
 
 /* Everything else, one operation at a time */
@@ -741,6 +789,7 @@ void prun_plan_free(prun_plan *plan)
     prun_pool_stop(plan->pool);
     for (int i = 0; i < plan->count; i++) {
         prun_release(plan->steps[i].conv);
+        prun_release(plan->steps[i].depthwise);
         prun_release(plan->steps[i].scale);
         prun_release(plan->steps[i].shift);
     }

@@ -18,6 +18,7 @@ typedef struct {
 
 typedef enum {
     STEP_CONV,
+    STEP_PAIR, /* a 1 x 1 convolution and the depthwise one after it */
     STEP_MAX_POOL,
     STEP_AVERAGE_POOL,
     STEP_GLOBAL_AVERAGE,
@@ -38,7 +39,7 @@ typedef struct {
     prun_view in[3]; /* as many as the kind takes */
     int inputs;
     prun_view out;
-    pk_conv_packed *conv;
+    pk_conv_packed *conv, *depthwise; /* the second of a pair only */
     pk_pool pool;
     float number;        /* epsilon, scale or slope */
     float *scale, *shift; /* per channel */

@@ -20,6 +20,12 @@ static void convolve(void *told, int32_t begin, int32_t end, int thread)
     pk_conv_run(r->step->conv, r->in, r->second, r->out, scratch(r->plan, thread), begin, end);
 }
 
+static void convolve_pair(void *told, int32_t begin, int32_t end, int thread)
+{
+    const running *r = told;
+    pk_pair_run(r->step->conv, r->step->depthwise, r->in, r->out, scratch(r->plan, thread), begin, end);
+}
+
 static void attend(void *told, int32_t begin, int32_t end, int thread)
 {
     const running *r = told;
@@ -57,6 +63,9 @@ void prun_plan_run(const prun_plan *plan)
         switch (step->kind) {
         case STEP_CONV:
             prun_pool_run(plan->pool, pk_conv_units(step->conv), convolve, &told);
+            break;
+        case STEP_PAIR:
+            prun_pool_run(plan->pool, pk_conv_parts(step->conv), convolve_pair, &told);
             break;
         case STEP_MAX_POOL:
             pk_max_pool(&step->pool, in, out, 0, planes);
