@@ -33,6 +33,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch import nn
 
 import prunnet
 from _timing import show
@@ -110,9 +111,8 @@ def visit(chromium: str, folders: dict[str, Path], task: dict[str, Any]) -> tupl
     with serving(site) as address, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         (folders["files"] / "task.json").write_text(json.dumps(task))
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         command = [chromium, *options, f"--user-data-dir={profile}", f"{address}/page.html"]
-        browser = subprocess.Popen(command, **quiet)  # type: ignore[call-overload]
+        browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             while not site.done.wait(1):
                 if browser.poll() is not None:
@@ -159,7 +159,7 @@ def main() -> None:
             measured |= measure(chromium, folders, backbone, expected, told.rounds)
             if tflite is None or not tflite.is_file():
                 print(f"{backbone}: without LiteRT.js, for which there is no file (--tflite)")
-    for key, value in measured.items():
+    for key, value in sorted(measured.items(), key=lambda item: not item[0].endswith("_over_litert")):
         print(f"{key}: {value:.3f}")
     for key, value in kilobytes.items():
         print(f"{key}: {value:.0f}")
@@ -205,7 +205,11 @@ def _version(package: Path) -> str | None:
 def network(backbone: str) -> prunnet.PrunableNetwork:
     """Untrained, always the same."""
     torch.manual_seed(0)
-    net = prunnet.convert(prunnet.create_backbone(backbone), selection=prunnet.Connections(NETWORKS[backbone]))
+    module = prunnet.create_backbone(backbone)
+    for layer in module.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            nn.init.uniform_(layer.weight, 0.5, 1.5)  # timm's residual branches start at zero, which converters remove
+    net = prunnet.convert(module, selection=prunnet.Connections(NETWORKS[backbone]))
     prunnet.adapt_batchnorm(net, [torch.randn(2, *net.preprocessing.input_size)], capacities=(*CAPACITIES, 1.0))
     return net.eval()
 
@@ -287,11 +291,12 @@ def measure(
 
 
 def ratios(name: str, seconds: dict[str, float]) -> dict[str, float]:
-    """To onnxruntime-web."""
-    dense = seconds[f"{name} onnxruntime, dense"]
-    found = {f"{name}_{100 * c:.0f}": seconds[f"{name} prunnet, {c:.0%}"] / dense for c in reversed(CAPACITIES)}
-    if (litert := seconds.get(f"{name} litert, dense")) is not None:
-        found[f"{name}_litert"] = litert / dense
+    """To LiteRT.js where it takes part, then to onnxruntime-web."""
+    found = {}
+    for runtime, suffix in (("litert", "_over_litert"), ("onnxruntime", "")):
+        if (dense := seconds.get(f"{name} {runtime}, dense")) is not None:
+            for c in reversed(CAPACITIES):
+                found[f"{name}_{100 * c:.0f}{suffix}"] = seconds[f"{name} prunnet, {c:.0%}"] / dense
     return found
 
 
