@@ -7,7 +7,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 HOW    := make PYTHON=/path/to/python $(MAKECMDGOALS)
 # Omniglot needs its data, and hours.
-BENCHMARKS := $(wildcard benchmarks/[a-z]*.py)
+# That of browsers needs Chromium and npm.
+BENCHMARKS := $(filter-out benchmarks/browser.py,$(wildcard benchmarks/[a-z]*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types bench docs wasm clean

@@ -38,8 +38,9 @@ def _say_now_and_then(console: "Console", items: Iterable[T], description: str, 
         now = time.monotonic()
         if now - last > SECONDS_BETWEEN_LINES:
             last = now
-            left = "" if total is None else f" of {total}, {(now - began) / done * (total - done):.0f} s left"
-            console.print(f"{description}: {done}{left}", markup=False, highlight=False, soft_wrap=True)
+            of = "" if total is None else f" of {total}"
+            left = f", {(now - began) / done * (total - done):.0f} s left" if total is not None and done else ""
+            console.print(f"{description}: {done}{of}{left}", markup=False, highlight=False, soft_wrap=True)
         yield item
 
 
