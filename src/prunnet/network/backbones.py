@@ -62,7 +62,7 @@ def recipe_of(backbone: nn.Module) -> dict[str, Any] | None:
     try:
         with torch.device("meta"):
             again = create_backbone(name)
-    except (ModuleError, RuntimeError, NotImplementedError):
+    except (ModuleError, RuntimeError):
         return None
     same = _shapes(again) == _shapes(backbone)
     return {"name": name, "options": {}} if same else None
