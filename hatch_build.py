@@ -14,14 +14,14 @@ class CustomBuildHook(BuildHookInterface):
             return
         folder = Path(self.root) / "src" / "prunnet" / "runtime"
         compiling = _module(folder / "compiling.py")
-        target = folder / compiling.library_name()
+        target = folder / "c" / compiling.library_name()  # beside the modules it would be taken for one
         try:
             if not target.is_file():
                 compiling.compile_library(target)
         except compiling.CompileError as error:
             self.app.display_warning(f"the runtime is left out: {error}; it is compiled when it is first used")
             return
-        build_data["artifacts"].append(f"src/prunnet/runtime/{target.name}")
+        build_data["artifacts"].append(f"src/prunnet/runtime/c/{target.name}")
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 

@@ -22,7 +22,8 @@ from prunnet.deploy import prune
 from prunnet.deploy.export import export
 from prunnet.evaluation import relevance_of, score
 from prunnet.network import PrunableNetwork
-from prunnet.runs.config import read_yaml, resolve
+from prunnet.runs.config import resolve
+from prunnet.runs.settings import read_yaml
 from prunnet.structured import structured_subnetwork
 from prunnet.training.start import load_data
 

@@ -129,7 +129,8 @@ def test_every_data_set_of_the_paper_has_a_place_and_a_command() -> None:
 
 
 def test_presets_and_settings_named_in_tables_exist() -> None:
-    from prunnet.runs.config import merge_assignments, resolve
+    from prunnet.runs.config import resolve
+    from prunnet.runs.settings import merge_assignments
 
     assert set(re.findall(r"--preset (\S+)", PAGE)) <= PRESETS.keys()
     for row in re.findall(r"^\|.*\|$", PAGE, flags=re.MULTILINE):

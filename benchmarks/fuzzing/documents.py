@@ -22,8 +22,9 @@ from prunnet.data import ImageSet
 from prunnet.evaluation import CompatibilityMatrix
 from prunnet.evaluation.matrix import Model
 from prunnet.runs import Run
-from prunnet.runs.config import resolve, stored_settings, to_yaml
+from prunnet.runs.config import resolve
 from prunnet.runs.records import read_records
+from prunnet.runs.settings import stored_settings, to_yaml
 from prunnet.training.checkpoint import load_checkpoint, save_checkpoint
 
 NAMED = ImageSet.from_arrays(np.zeros((3, 8, 8), np.uint8), [0, 1, 2], ["a", "b", "c"])

@@ -22,7 +22,7 @@ from prunnet.experiments import Row, compare
 from prunnet.experiments.comparison import TUNING_SEED, Comparison, run_all, tuning_score
 from prunnet.experiments.jobs import Job, held
 from prunnet.experiments.results import gather
-from prunnet.runs.config import read_yaml
+from prunnet.runs.settings import read_yaml
 from prunnet.training.trainer import Trainer
 
 

@@ -5,8 +5,9 @@ import pytest
 
 from prunnet.errors import ConfigError
 from prunnet.methods import SSPL, AnyCapacities, PrunNetOptions, SwitchNet
-from prunnet.runs.config import FOUR, TrainConfig, merge_assignments, read_yaml, resolve, to_yaml
+from prunnet.runs.config import FOUR, TrainConfig, resolve
 from prunnet.runs.presets import PRESETS
+from prunnet.runs.settings import merge_assignments, read_yaml, to_yaml
 from prunnet.training.build import build_integrator
 
 

@@ -48,7 +48,7 @@ def compare(
     from prunnet.errors import PrunNetError
     from prunnet.experiments import SUITES
     from prunnet.experiments import compare as run_comparison
-    from prunnet.runs.config import merge_assignments
+    from prunnet.runs.settings import merge_assignments
 
     if suite == "list":
         for one in SUITES.values():

@@ -47,8 +47,9 @@ def train(
     import os
 
     from prunnet.errors import PrunNetError
-    from prunnet.runs.config import merge_assignments, read_yaml, resolve
+    from prunnet.runs.config import resolve
     from prunnet.runs.presets import PRESETS
+    from prunnet.runs.settings import merge_assignments, read_yaml
 
     layers: dict[str, Any] = {}
     if preset is not None:
@@ -114,7 +115,7 @@ def _show_settings() -> None:
 def _show_plan(config: Any) -> None:
 
     from prunnet.costs.quantities import format_quantity
-    from prunnet.runs.config import to_yaml
+    from prunnet.runs.settings import to_yaml
     from prunnet.training.plan import plan
 
     say(to_yaml(config).rstrip())

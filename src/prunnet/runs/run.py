@@ -38,8 +38,9 @@ from prunnet.data import ImageSet, RetrievalData
 from prunnet.errors import ConfigError, DamagedError, PrunNetError
 from prunnet.evaluation import CompatibilityMatrix
 from prunnet.network import Family
-from prunnet.runs.config import TrainConfig, resolve, stored_settings, to_yaml
+from prunnet.runs.config import TrainConfig, resolve
 from prunnet.runs.records import read_records
+from prunnet.runs.settings import stored_settings, to_yaml
 from prunnet.storage import load
 from prunnet.storage.card import write_card
 from prunnet.storage.opening import MODEL, save_bare

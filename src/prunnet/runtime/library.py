@@ -8,7 +8,7 @@ from typing import Any
 
 from prunnet._files import write_atomically
 from prunnet.errors import CapacityError, FamilyError, ImageError, LibraryError, PrunNetError
-from prunnet.runtime.compiling import CompileError, compile_library, library_name
+from prunnet.runtime.compiling import SOURCES, CompileError, compile_library, library_name
 
 ERRORS: dict[int, type[PrunNetError]] = {1: FamilyError, 2: CapacityError, 3: ImageError}
 
@@ -44,7 +44,7 @@ def declared(loaded: CDLL) -> CDLL:
 def _found() -> Path | None:
     """The library of these very sources, beside them or in the cache."""
     name = library_name()
-    return next((place / name for place in (Path(__file__).parent, _cache()) if (place / name).is_file()), None)
+    return next((place / name for place in (SOURCES, _cache()) if (place / name).is_file()), None)
 
 
 def _compiled() -> Path:
