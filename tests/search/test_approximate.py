@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import faiss.contrib.torch_utils  # noqa: F401  replaces methods of faiss for the whole process, as other libraries do
 import numpy as np
 import pytest
 import torch

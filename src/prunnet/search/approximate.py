@@ -47,20 +47,20 @@ class Approximate:
         except RuntimeError as error:
             raise SearchError(f"{file} cannot be read by faiss {faiss.__version__}: {_line(error)}") from None
 
-    def search(self, queries: npt.NDArray[np.float32], k: int, allowed: Flags | None) -> tuple[Any, Any]:
+    def search(self, queries: npt.NDArray[np.float32], k: int, allowed: Flags | None) -> engine.Found:
         """Scores and rows `[queries, k]`; -1 where fewer were found.
 
         Where only some rows are `allowed`, the nearest of them are further away, and more lists are looked into.
         """
         if allowed is None:
-            return self._index.search(queries, k)  # type: ignore[no-any-return]
+            return engine.search(self._index, queries, k)
         faiss = engine.faiss()
         entry, here = self.entry, allowed[: self.entry.rows]
         bits = np.packbits(here, bitorder="little")
         probes = min(entry.lists, math.ceil(entry.probes * entry.rows / max(1, int(here.sum()))))
         selector = faiss.IDSelectorBitmap(entry.rows, faiss.swig_ptr(bits))
         options = faiss.SearchParametersIVF(sel=selector, nprobe=probes)
-        return self._index.search(queries, k, params=options)  # type: ignore[no-any-return]
+        return engine.search(self._index, queries, k, options)
 
 
 def build(
@@ -131,7 +131,7 @@ def _measured(index: Any, segments: Sequence[Segment], live: Flags) -> tuple[int
     probes, recall = 1, 0.0
     while probes <= index.nlist:
         index.nprobe = probes
-        _, found = index.search(queries, FIRST + 1)
+        _, found = engine.search(index, queries, FIRST + 1)
         recall = recall_of(found, true.numpy(), sample)
         if recall >= WANTED:
             break
