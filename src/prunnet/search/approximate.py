@@ -41,6 +41,7 @@ class Approximate:
     def __init__(self, file: Path, entry: ApproximateEntry) -> None:
         faiss = engine.faiss()
         self.entry = entry
+        self._last: tuple[Flags, engine.Chosen, Any] | None = None
         try:
             self._index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
             faiss.downcast_InvertedLists(self._index.invlists).prefetch_nthread = 0  # else each query starts threads
@@ -54,13 +55,15 @@ class Approximate:
         """
         if allowed is None:
             return engine.search(self._index, queries, k)
-        faiss = engine.faiss()
-        entry, here = self.entry, allowed[: self.entry.rows]
-        bits = np.packbits(here, bitorder="little")
-        probes = min(entry.lists, math.ceil(entry.probes * entry.rows / max(1, int(here.sum()))))
-        selector = faiss.IDSelectorBitmap(entry.rows, faiss.swig_ptr(bits))
-        options = faiss.SearchParametersIVF(sel=selector, nprobe=probes)
-        return engine.search(self._index, queries, k, options)
+        last = self._last
+        if last is None or last[0] is not allowed:
+            self._last = last = (allowed, *self._options(allowed[: self.entry.rows]))
+        return engine.search(self._index, queries, k, last[2])
+
+    def _options(self, allowed: Flags) -> tuple[engine.Chosen, Any]:
+        entry, chosen = self.entry, engine.Chosen(allowed)
+        probes = min(entry.lists, math.ceil(entry.probes * entry.rows / max(1, int(allowed.sum()))))
+        return chosen, engine.faiss().SearchParametersIVF(sel=chosen.selector, nprobe=probes)
 
 
 def build(

@@ -23,13 +23,14 @@ from prunnet.network import Embeddings
 from prunnet.search import approximate, engine
 from prunnet.search.answers import Answers, Hit
 from prunnet.search.columns import Metadata
-from prunnet.search.exact import blocks, in_order, search_blocks
+from prunnet.search.exact import first_of, search_segments
 from prunnet.search.guard import check_family, check_ids, check_k, check_metadata, check_vectors
 from prunnet.search.manifest import NAME, Generation, Manifest, SegmentEntry, StoredFile
 from prunnet.search.merging import to_merge
 from prunnet.search.protocol import VectorIndex
 from prunnet.search.segment import MOST_ROWS, Segment
 from prunnet.search.snapshot import Snapshot
+from prunnet.search.verified import remember, stamps
 from prunnet.storage.prun.source import is_address
 
 EXACT_ROWS = 100_000
@@ -250,9 +251,11 @@ class FolderIndex(VectorIndex):
         return {"removed": stored, "removed_rows": int(flags.sum())}
 
     def _commit(self, **changes: Any) -> None:
-        manifest = self.manifest.changed(**changes)
+        before, manifest = {*self.manifest.files}, self.manifest.changed(**changes)
         manifest.write(self.folder)
-        self._snapshot = Snapshot.read(self.folder, self._snapshot, [file.name for file in manifest.files])
+        files = manifest.files
+        remember(self.folder, stamps(self.folder, (file for file in files if file not in before)), files)
+        self._snapshot = Snapshot.read(self.folder, self._snapshot, [file.name for file in files])
         self._remove_unnamed()
 
     def _remove_unnamed(self) -> None:
@@ -267,10 +270,10 @@ class FolderIndex(VectorIndex):
 
     def search(self, embeddings: Embeddings, k: int = 10, where: Metadata | None = None) -> Answers:
         check_k(k)
-        queries = check_vectors(embeddings, self.dimension, self.folder)
-        check_family(embeddings.family_id, self.manifest.generations, self.folder, adding=False)
         snapshot = self._snapshot
-        scores, rows = self.nearest(queries, k, where)
+        queries = check_vectors(embeddings, snapshot.manifest.dimension, self.folder)
+        check_family(embeddings.family_id, snapshot.manifest.generations, self.folder, adding=False)
+        scores, rows = _nearest(snapshot, queries, k, where)
         return [
             [Hit(score, row, snapshot) for score, row in zip(*pair, strict=True)]
             for pair in zip(scores.tolist(), rows.tolist(), strict=True)
@@ -278,18 +281,20 @@ class FolderIndex(VectorIndex):
 
     def nearest(self, queries: Tensor, k: int, where: Metadata | None = None) -> tuple[Tensor, Tensor]:
         """Scores and row numbers `[queries, k]`, or as many as there are."""
-        snapshot = self._snapshot
-        allowed = snapshot.allowed(where)
-        count = len(snapshot) if allowed is None else int(allowed.sum())
-        k = min(k, count)
-        if snapshot.approximate is None or count <= EXACT_ROWS or k > MOST_APPROXIMATE:
-            return search_blocks(queries, blocks(snapshot.segments, allowed), k)
-        scores, rows = map(torch.from_numpy, snapshot.approximate.search(queries.numpy(), k, allowed))
-        start = snapshot.approximate.entry.rows
-        if start < snapshot.manifest.rows:
-            newer = search_blocks(queries, blocks(snapshot.segments, allowed, start), k)
-            scores, rows = in_order(torch.cat([scores, newer[0]], 1), torch.cat([rows, newer[1]], 1))
-            scores, rows = scores[:, :k], rows[:, :k]
-        if bool((short := (rows < 0).any(1)).any()):  # the lists looked into held fewer than are wanted
-            scores[short], rows[short] = search_blocks(queries[short], blocks(snapshot.segments, allowed), k)
-        return scores, rows
+        return _nearest(self._snapshot, queries, k, where)
+
+
+def _nearest(snapshot: Snapshot, queries: Tensor, k: int, where: Metadata | None) -> tuple[Tensor, Tensor]:
+    segments, index, allowed = snapshot.segments, snapshot.approximate, snapshot.allowed(where)
+    count = int(allowed.sum()) if where and allowed is not None else len(snapshot)
+    k = min(k, count)
+    if index is None or count <= EXACT_ROWS or k > MOST_APPROXIMATE:
+        return search_segments(queries, segments, k, allowed)
+    found = index.search(queries.numpy(), k, allowed)
+    scores, rows = torch.from_numpy(found[0]), torch.from_numpy(found[1])
+    if index.entry.rows < snapshot.rows:
+        newer = search_segments(queries, segments, k, allowed, start=index.entry.rows)
+        scores, rows = first_of(torch.cat([scores, newer[0]], 1), torch.cat([rows, newer[1]], 1), k)
+    if (found[1][:, -1] < 0).any() and bool((short := rows[:, -1] < 0).any()):  # the lists held fewer than are wanted
+        scores[short], rows[short] = search_segments(queries[short], segments, k, allowed)
+    return scores, rows

@@ -14,6 +14,7 @@ from prunnet.search.manifest import Generation
 
 LONGEST_ID = 4096  # bytes
 LENGTH_ERROR = 0.02  # of an int8 network's normalised embedding
+_SHORTEST, _LONGEST = (1 - LENGTH_ERROR) ** 2, (1 + LENGTH_ERROR) ** 2
 
 
 def check_vectors(embeddings: Embeddings, dimension: int, place: object) -> Tensor:
@@ -23,13 +24,14 @@ def check_vectors(embeddings: Embeddings, dimension: int, place: object) -> Tens
             f"an index takes prunnet.Embeddings, which know their family (encode makes them); found "
             f"{type(embeddings).__name__}"
         )
-    vectors = embeddings.vectors.detach().float().cpu()
+    vectors = embeddings.vectors.detach().float().cpu().contiguous()
     if vectors.ndim != 2 or vectors.shape[1] != dimension:
         found = f"{vectors.shape[1]} dimensions" if vectors.ndim == 2 else f"shape {tuple(vectors.shape)}"
         raise SearchError(f"{place} holds vectors of {dimension} dimensions; these have {found}")
+    squares = np.vecdot(vectors.numpy(), vectors.numpy())  # of a single query in a microsecond
+    if not len(squares) or (squares.min() >= _SHORTEST and squares.max() <= _LONGEST):
+        return vectors
     lengths = torch.linalg.vector_norm(vectors, dim=1)
-    if bool(((lengths - 1).abs() <= LENGTH_ERROR).all()):
-        return vectors.contiguous()
     if bad := int((~lengths.isfinite()).sum()):
         raise SearchError(
             f"{bad} of {len(vectors)} vectors hold NaN or infinity; the network that made them is damaged"
