@@ -18,6 +18,7 @@ def installed() -> bool:
     return find_spec("faiss") is not None
 
 
+@cache
 def faiss() -> Any:
     return import_module("faiss")
 

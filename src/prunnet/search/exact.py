@@ -22,13 +22,14 @@ Block = tuple[Tensor, Tensor]
 
 def search_segments(
     queries: Tensor, segments: Sequence[Segment], k: int, allowed: Flags | None = None, start: int = 0
-) -> Block:
+) -> engine.Found:
     """Scores and rows `[queries, at most k]` of the nearest from row `start` on that are `allowed`, nearest first; of
     equals the older first. Row -1 stands where there are fewer.
     """
     if len(queries) >= FEW or not 0 < k <= MOST_IN_HEAP or not engine.installed():
-        return search_blocks(queries, blocks(segments, allowed, start), k)
-    found, first = [], 0
+        best, where = search_blocks(queries, blocks(segments, allowed, start), k)
+        return best.numpy(), where.numpy()
+    found, first = list[engine.Found](), 0
     for segment in segments:
         low, last = max(first, start), first + len(segment)
         if low < last:
@@ -36,10 +37,14 @@ def search_segments(
             scores, places = engine.compare(queries.numpy(), segment.vectors[low - first :], k, here)
             found.append((scores, np.where(places < 0, places, places + low)))
         first = last
-    if not found:
-        return search_blocks(queries, (), k)
-    together = [torch.from_numpy(np.concatenate(parts, axis=1)) for parts in zip(*found, strict=True)]
-    return first_of(together[0], together[1], k)
+    return first_of(found, k)
+
+
+def first_of(found: Sequence[engine.Found], k: int) -> engine.Found:
+    """At most `k` of all that were found, in order."""
+    scores, rows = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+    best, where = in_order(torch.from_numpy(scores), torch.from_numpy(rows))
+    return best.numpy()[:, :k], where.numpy()[:, :k]
 
 
 def blocks(segments: Iterable[Segment], allowed: Flags | None = None, start: int = 0) -> Iterator[Block]:
@@ -71,7 +76,7 @@ def search_blocks(queries: Tensor, found: Iterable[Block], k: int) -> Block:
         if best.shape[1] > k:
             best, chosen = best.topk(k, dim=1)
             where = where.gather(1, chosen)
-    return first_of(best, where, k)
+    return in_order(best, where)
 
 
 def _first(queries: Tensor, vectors: Tensor, rows: Tensor, k: int) -> Block:
@@ -82,9 +87,9 @@ def _first(queries: Tensor, vectors: Tensor, rows: Tensor, k: int) -> Block:
     return scores, rows.expand(len(queries), -1)
 
 
-def first_of(scores: Tensor, rows: Tensor, k: int) -> Block:
-    """At most `k`, nearest first, and among equals by row."""
+def in_order(scores: Tensor, rows: Tensor) -> Block:
+    """Nearest first, and among equals by row."""
     by_row = rows.argsort(dim=1)
     scores, rows = scores.gather(1, by_row), rows.gather(1, by_row)
-    order = scores.argsort(dim=1, descending=True, stable=True)[:, :k]
+    order = scores.argsort(dim=1, descending=True, stable=True)
     return scores.gather(1, order), rows.gather(1, order)

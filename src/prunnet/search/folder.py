@@ -281,20 +281,20 @@ class FolderIndex(VectorIndex):
 
     def nearest(self, queries: Tensor, k: int, where: Metadata | None = None) -> tuple[Tensor, Tensor]:
         """Scores and row numbers `[queries, k]`, or as many as there are."""
-        return _nearest(self._snapshot, queries, k, where)
+        scores, rows = _nearest(self._snapshot, queries, k, where)
+        return torch.from_numpy(scores), torch.from_numpy(rows)
 
 
-def _nearest(snapshot: Snapshot, queries: Tensor, k: int, where: Metadata | None) -> tuple[Tensor, Tensor]:
+def _nearest(snapshot: Snapshot, queries: Tensor, k: int, where: Metadata | None) -> engine.Found:
     segments, index, allowed = snapshot.segments, snapshot.approximate, snapshot.allowed(where)
     count = int(allowed.sum()) if where and allowed is not None else len(snapshot)
     k = min(k, count)
     if index is None or count <= EXACT_ROWS or k > MOST_APPROXIMATE:
         return search_segments(queries, segments, k, allowed)
-    found = index.search(queries.numpy(), k, allowed)
-    scores, rows = torch.from_numpy(found[0]), torch.from_numpy(found[1])
+    scores, rows = index.search(queries.numpy(), k, allowed)
     if index.entry.rows < snapshot.rows:
         newer = search_segments(queries, segments, k, allowed, start=index.entry.rows)
-        scores, rows = first_of(torch.cat([scores, newer[0]], 1), torch.cat([rows, newer[1]], 1), k)
-    if (found[1][:, -1] < 0).any() and bool((short := rows[:, -1] < 0).any()):  # the lists held fewer than are wanted
-        scores[short], rows[short] = search_segments(queries[short], segments, k, allowed)
+        scores, rows = first_of([(scores, rows), newer], k)
+    if (short := rows[:, -1] < 0).any():  # the lists looked into held fewer than are wanted
+        scores[short], rows[short] = search_segments(queries[torch.from_numpy(short)], segments, k, allowed)
     return scores, rows

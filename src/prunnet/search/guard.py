@@ -28,7 +28,8 @@ def check_vectors(embeddings: Embeddings, dimension: int, place: object) -> Tens
     if vectors.ndim != 2 or vectors.shape[1] != dimension:
         found = f"{vectors.shape[1]} dimensions" if vectors.ndim == 2 else f"shape {tuple(vectors.shape)}"
         raise SearchError(f"{place} holds vectors of {dimension} dimensions; these have {found}")
-    squares = np.vecdot(vectors.numpy(), vectors.numpy())  # of a single query in a microsecond
+    array = vectors.numpy()
+    squares = np.vecdot(array, array)
     if not len(squares) or (squares.min() >= _SHORTEST and squares.max() <= _LONGEST):
         return vectors
     lengths = torch.linalg.vector_norm(vectors, dim=1)

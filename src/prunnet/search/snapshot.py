@@ -120,8 +120,8 @@ class Snapshot:
         return found
 
     def id(self, row: int) -> str:
-        segment, place = self._place(row)
-        return segment.ids.at(place)
+        number = bisect_right(self._ends, row)
+        return self.segments[number].ids.at(row - self._ends[number - 1] if number else row)
 
     def _place(self, row: int) -> tuple[Segment, int]:
         number = bisect_right(self._ends, row)

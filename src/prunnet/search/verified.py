@@ -57,8 +57,8 @@ def stamps(folder: Path, files: Iterable[StoredFile]) -> dict[str, Stamp]:
 
 
 def compare(folder: Path, files: Iterable[StoredFile], named: Iterable[StoredFile]) -> list[str]:
-    """Read `files`, and say what is wrong with them, a line each. What is right is noted; what is noted of others is kept
-    as long as they are `named`.
+    """Read `files`, and say what is wrong with them, a line each. What is right is noted; of others, what is noted is
+    kept as long as they are `named`.
     """
     largest_first = sorted(files, key=lambda file: -file.bytes)  # so that the threads end together
     taken = stamps(folder, largest_first)
