@@ -1,6 +1,5 @@
 """A gallery whose writer is killed is what it was before the call or after it, and the next writer goes on."""
 
-import os
 import shutil
 import signal
 import time
@@ -111,7 +110,7 @@ class Victim:
     def kill(self, moment: float) -> str | None:
         """After `moment` seconds; the call that was under way, or None."""
         self._process.join(moment)
-        os.kill(self._process.pid or 0, signal.SIGKILL)
+        self._process.kill()
         while self.listen():
             pass
         self._process.join()

@@ -35,16 +35,17 @@ class Strings:
         return len(self.ends)
 
     def at(self, index: int) -> str:
-        return str(self._view(index), "utf-8", "surrogateescape")
+        text, ends = self._memory
+        return str(text[ends[index - 1] if index else 0 : ends[index]], "utf-8", "surrogateescape")
 
     @cached_property
     def _memory(self) -> tuple[memoryview, memoryview]:
         """The arrays, of which Python reads single values three times as fast this way."""
         return self.text.data, self.ends.data
 
-    def _view(self, index: int) -> memoryview:
+    def _bytes(self, index: int) -> bytes:
         text, ends = self._memory
-        return text[ends[index - 1] if index else 0 : ends[index]]
+        return bytes(text[ends[index - 1] if index else 0 : ends[index]])
 
     def all(self) -> list[str]:
         whole = self.text.tobytes()
@@ -67,8 +68,8 @@ class Strings:
         wanted, low, high = word.encode("utf-8", "surrogateescape"), 0, len(self)
         while low < high:
             middle = (low + high) // 2
-            if bytes(self._view(middle)) < wanted:
+            if self._bytes(middle) < wanted:
                 low = middle + 1
             else:
                 high = middle
-        return low if low < len(self) and bytes(self._view(low)) == wanted else -1
+        return low if low < len(self) and self._bytes(low) == wanted else -1
