@@ -119,6 +119,7 @@ class TrainConfig(BaseModel):
         description="learning rate of the scores, relative to the weights'; default: from the length of training",
     )
     score_decay: float | None = Field(None, ge=0, description="weight decay of the scores; default: the weights'")
+    norm_decay: float = Field(0.0, ge=0, description="weight decay of norms and biases")
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
     schedule: Literal["constant", "multistep", "cosine"] = "cosine"
