@@ -108,8 +108,8 @@ class TrainConfig(BaseModel):
     )
 
     # optimisation
-    epochs: int = Field(10, gt=0)
-    batch_size: int = Field(64, gt=1, description="images per step on all devices together")
+    epochs: int = Field(20, gt=0)
+    batch_size: int = Field(32, gt=1, description="images per step on all devices together")
     accumulate: int = Field(1, gt=0, description="micro-batches per step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
     lr: float = Field(0.1, gt=0, description="default with weights or pretrained 0.01; with AdamW 0.001 and 0.0001")
