@@ -21,7 +21,7 @@ from prunnet.errors import PrunNetError, SuiteError
 from prunnet.evaluation import CompatibilityMatrix, Model
 from prunnet.experiments import Row, compare
 from prunnet.experiments.comparison import TUNING_SEEDS, Comparison, run_all, tuning_score
-from prunnet.experiments.jobs import Job, held
+from prunnet.experiments.jobs import Job, held, sweep_held
 from prunnet.experiments.results import gather
 from prunnet.runs.settings import read_yaml
 from prunnet.training.trainer import Trainer
@@ -192,6 +192,11 @@ def test_a_lock_is_held_by_one_and_freed_by_death(tmp_path) -> None:
         """
     )
     assert subprocess.run([sys.executable, "-c", holder]).returncode == -signal.SIGKILL
+    lock = tmp_path / ".jobs" / ".a_0.1_0.lock"
+    assert lock.exists()
+    with held(tmp_path, Job("b", 0.1, 0)):
+        sweep_held(tmp_path)
+        assert not lock.exists() and (tmp_path / ".jobs" / ".b_0.1_0.lock").exists()
     with held(tmp_path, job) as again:
         assert again
 

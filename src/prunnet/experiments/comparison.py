@@ -9,7 +9,7 @@ from typing import Any
 
 from prunnet.errors import InterruptedRunError, SuiteError
 from prunnet.evaluation import CompatibilityMatrix
-from prunnet.experiments.jobs import Job, check_run, held, train_run
+from prunnet.experiments.jobs import Job, check_run, held, sweep_held, train_run
 from prunnet.experiments.paper import Pair
 from prunnet.experiments.suites import Row, Suite
 from prunnet.runs import Run
@@ -179,6 +179,7 @@ def places_of(matrix: CompatibilityMatrix) -> dict[float, int]:
 
 def run_all(comparison: Comparison, say: Callable[[str], None]) -> None:
     """Train everything that is missing. Several processes may do so at once: each takes what no other one is at."""
+    sweep_held(comparison.root)
     while ready := comparison.ready():
         for job in ready:
             with held(comparison.root, job) as mine:
