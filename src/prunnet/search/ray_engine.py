@@ -16,16 +16,12 @@ import torch
 from prunnet._progress import track
 from prunnet._torchvision import require_torchvision
 from prunnet.data import UNLABELLED, ImageSet
-from prunnet.errors import MissingExtraError, SearchError
+from prunnet.errors import MissingExtraError, PrunNetError, SearchError
 from prunnet.evaluation import EmbeddedBatch, Encoder, embedded_batches
 from prunnet.network.capacity import format_capacity
 
 BATCHES_AT_ONCE = 4
 """Of a part: what a worker embeds at a time, and what is lost if it or this process is killed."""
-
-
-_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
-"""Ray tells nobody that it is used, and speaks of its own affairs to its log files alone."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +60,16 @@ class RayEngine:
             dataset.context.enable_progress_bars = dataset.context.print_on_execution_start = False
             description = f"{description} {format_capacity(encoder.capacity)}".strip()
             for row in track(dataset.iter_rows(), description, len(parts)):
+                if row["failed"]:
+                    raise SearchError(f"a worker of Ray failed: {row['failed']}")
                 indices = torch.from_numpy(row["indices"].copy())
                 vectors = torch.from_numpy(np.frombuffer(row["vectors"], dtype=np.float32).copy())
-                yield EmbeddedBatch(indices, vectors.reshape(len(indices), -1), tuple(row["unreadable"]))
+                shape = (len(indices), -1) if len(indices) else (0,)
+                yield EmbeddedBatch(indices, vectors.reshape(shape), tuple(row["unreadable"]))
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        for name, value in _ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
         try:
             import ray  # type: ignore[import-not-found]
             import ray.data  # type: ignore[import-not-found]
@@ -82,6 +80,7 @@ class RayEngine:
         if ours:
             self._connect(ray)
         try:
+            self._check_room(ray.cluster_resources())
             yield ray
         except ray.exceptions.RayError as error:
             raise SearchError(f"a worker of Ray failed: {_last_line(error)}") from None
@@ -90,7 +89,8 @@ class RayEngine:
                 ray.shutdown()
 
     def _connect(self, ray: Any) -> None:
-        options: dict[str, Any] = {"address": self.address, "log_to_driver": False, "logging_level": logging.ERROR}
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        options["address"] = self.address or "local"
         if self.address is None:
             cpus = max(self.concurrency * self.num_cpus + 1, os.cpu_count() or 1)  # one for what hands out the parts
             options |= {"num_cpus": cpus, "include_dashboard": False}
@@ -99,6 +99,14 @@ class RayEngine:
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             where = "could not be started" if self.address is None else f"does not answer at {self.address}"
             raise SearchError(f"Ray {where}: {_last_line(error)}") from None
+
+    def _check_room(self, resources: dict[str, float]) -> None:
+        """Without room for one worker Ray would wait for more machines."""
+        cpus, gpus = resources.get("CPU", 0), resources.get("GPU", 0)
+        if cpus < self.num_cpus or gpus < self.num_gpus:
+            raise SearchError(
+                f"Ray has {cpus:g} CPUs and {gpus:g} GPUs; a worker wants {self.num_cpus} and {self.num_gpus:g}"
+            )
 
 
 class _Worker:
@@ -115,14 +123,18 @@ class _Worker:
         self.batch_size, self.workers = batch_size, workers
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        pixels = row["pixels"]
+        failed, batches, pixels = "", [], row["pixels"]
         images = ImageSet(pixels, [UNLABELLED] * len(pixels), [], [""] * len(pixels))
-        options = {"batch_size": self.batch_size, "workers": self.workers}
-        batches = list(embedded_batches(self.encoder, images, **options, description=None))
+        options: dict[str, Any] = {"batch_size": self.batch_size, "workers": self.workers}
+        try:
+            batches = list(embedded_batches(self.encoder, images, **options, description=None))
+        except Exception as error:  # Ray would tell of it on three screens
+            failed = str(error) if isinstance(error, PrunNetError) else repr(error)
         return {
-            "indices": torch.cat([batch.indices for batch in batches]).numpy() + row["start"],
+            "indices": np.concatenate([batch.indices.numpy() + row["start"] for batch in batches] or [[]]),
             "vectors": b"".join(batch.vectors.numpy().tobytes() for batch in batches),
             "unreadable": [message for batch in batches for message in batch.unreadable],
+            "failed": failed,
         }
 
 
