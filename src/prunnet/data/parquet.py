@@ -49,7 +49,7 @@ def holds_bytes(schema: Any, column: str) -> bool:
         return False
     kind = schema.field(column).type
     if types.is_struct(kind):
-        return kind.get_field_index("bytes") >= 0
+        return bool(kind.get_field_index("bytes") >= 0)
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
 

@@ -71,8 +71,8 @@ class RayEngine:
     def _connected(self) -> Iterator[Any]:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
         try:
-            import ray  # type: ignore[import-not-found]
-            import ray.data  # type: ignore[import-not-found]
+            import ray
+            import ray.data
         except ImportError:
             raise MissingExtraError("ray", "ray", "--engine ray") from None
         logging.getLogger("ray.data").setLevel(logging.ERROR)
