@@ -35,13 +35,18 @@ BATCH = 16
 
 
 class FromFirst:
-    """Ray, and when its first result came."""
+    """Ray, and when the first result of every worker had come."""
+
+    def __init__(self, engine: RayEngine) -> None:
+        self.engine = engine
 
     def __call__(self, encoder: Any, images: ImageSet, **options: Any) -> Iterator[EmbeddedBatch]:
         called = time.perf_counter()
-        for number, batch in enumerate(RayEngine()(encoder, images, **options)):
-            if number == 0:
-                self.first, self.left = time.perf_counter(), len(images) - len(batch.indices)
+        self.left = len(images)
+        for number, batch in enumerate(self.engine(encoder, images, **options), 1):
+            if number <= self.engine.concurrency:
+                self.first = time.perf_counter()
+                self.left -= len(batch.indices)
                 self.start = self.first - called
             yield batch
 
@@ -78,7 +83,7 @@ def main() -> None:
                 return time.perf_counter() - began
 
         def by_ray() -> float:
-            engine = FromFirst()
+            engine = FromFirst(RayEngine())
             with tempfile.TemporaryDirectory() as place:
                 prunnet.index(Path(place, "gallery"), encoder, images, batch_size=BATCH, engine=engine)
                 starts.append(engine.start)

@@ -18,7 +18,7 @@ from tests.search.test_indexing import command
 from tests.search.vectors import contents
 
 import prunnet
-from prunnet.errors import ConfigError, SearchError
+from prunnet.errors import SearchError
 from prunnet.search import RayEngine, images_in, open_encoder
 from prunnet.search.folder import FolderIndex
 
@@ -148,5 +148,3 @@ def test_the_commands_take_ray(runs: Path, photos: Path, stored: Path, tmp_path:
     using = ("--engine", "ray", "--num-cpus", 2)
     assert f"{count} added" in command("index", "build", runs / "a", photos / "gallery", "--out", place, *using)
     assert f"{count} added" in command("index", "add", place, stored, "--prefix", "again/", *using)
-    with pytest.raises(ConfigError, match="--num-cpus is for --engine ray"):
-        command("index", "add", place, stored, "--num-cpus", 2)
