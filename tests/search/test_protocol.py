@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.search.servers import Store
 from tests.search.vectors import FAMILY, contents, embedded, names, some, unit
@@ -41,9 +41,12 @@ def brute_force(rows: Expected, query: torch.Tensor, k: int, where: dict[str, An
     return sorted((float(query @ vector) for vector in fitting), reverse=True)[:k]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_an_index_is_a_dictionary_searched_by_brute_force(data: st.DataObject, store: Store) -> None:
+def test_an_index_is_a_dictionary_searched_by_brute_force(store: Store) -> None:
+    examples = 3 if store.kind == "milvus" else 20  # a new collection takes it seconds
+    settings(max_examples=examples, deadline=None)(given(data=st.data())(behave_like_a_dictionary))(store=store)
+
+
+def behave_like_a_dictionary(data: st.DataObject, store: Store) -> None:
     index = VectorIndex.create(store.new(), some(1))
     rows: Expected = {}
     for step in range(data.draw(st.integers(1, 14), label="calls")):
@@ -172,7 +175,9 @@ def test_a_network_makes_a_gallery_for_its_members(store: Store, small_net) -> N
     assert len(index.search(small_net.encode(images, 0.5), 3)[0]) == 3
 
 
-def test_one_process_writes_others_read(index: VectorIndex) -> None:
+def test_one_process_writes_others_read(index: VectorIndex, store: Store) -> None:
+    if store.kind == "milvus":
+        pytest.skip("Milvus has no locks")
     index.add(some(1), ["first"])
     with multiprocessing.get_context("spawn").Pool(1) as pool, index.writing():
         index.add(some(1, seed=1), ["second"])

@@ -21,6 +21,10 @@ def engine_for(place: Place) -> type[VectorIndex]:
         from prunnet.search.stores.postgresql import PostgresIndex
 
         return PostgresIndex
+    if scheme[1] == "milvus":
+        from prunnet.search.stores.milvus import MilvusIndex
+
+        return MilvusIndex
     raise SearchError(f"a gallery is in a folder, postgresql://… or milvus://…; found {scheme[0]}…")
 
 

@@ -6,7 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +51,7 @@ class Description(Checked):
     measured: Measured | None = None
 
     @classmethod
-    def read(cls, content: object, place: str) -> "Description":
+    def read(cls, content: object, place: str) -> Self:
         content = content if isinstance(content, dict) else {}
         if (version := content.get("version", 1)) != 1:
             raise SearchError(f"{place} is of version {version}, which this prunnet is too old for")
