@@ -76,6 +76,16 @@ def _open(file: IO[bytes]) -> Image.Image:
     raise ImageError(f"it is none of {', '.join(FORMATS)}")
 
 
+def thumbnail(picture: Image.Image, side: int) -> tuple[bytes, str]:
+    """A copy of at most `side` pixels as a file, and its media type: exact for small pictures, JPEG for photographs."""
+    small = picture.copy()
+    exact = max(picture.size) <= side
+    small.thumbnail((side, side))
+    data = BytesIO()
+    (small if exact else small.convert("RGB")).save(data, "PNG" if exact else "JPEG", optimize=True)
+    return data.getvalue(), "image/png" if exact else "image/jpeg"
+
+
 class ToChannels:
     """What every transform begins with: any picture as grey pixels for one channel, as RGB for three."""
 
