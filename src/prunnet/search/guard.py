@@ -55,7 +55,7 @@ def check_family(family_id: str, generations: Sequence[Generation], place: objec
     )
 
 
-def check_ids(ids: Iterable[str], expected: int | None = None) -> list[str]:
+def check_ids(ids: Iterable[str], expected: int | None = None, longest: int = LONGEST_ID) -> list[str]:
     """`ids` as a list, each a text that is there once."""
     if isinstance(ids, str):
         raise SearchError(f"ids are a sequence of texts; found one text, {ids!r}")
@@ -63,8 +63,8 @@ def check_ids(ids: Iterable[str], expected: int | None = None) -> list[str]:
     if expected is not None and len(names) != expected:
         raise SearchError(f"{len(names)} ids for {expected} vectors")
     for name in names:
-        if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "surrogateescape")) <= LONGEST_ID:
-            raise SearchError(f"an id is a text of 1 to {LONGEST_ID} bytes; found {str(name)[:50]!r}")
+        if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "surrogateescape")) <= longest:
+            raise SearchError(f"an id is a text of 1 to {longest} bytes; found {str(name)[:50]!r}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise SearchError(f"id {twice!r} is given twice in one call")

@@ -17,7 +17,7 @@ from prunnet.errors import DamagedError
 from prunnet.search import engine
 from prunnet.search.answers import Record
 from prunnet.search.approximate import Approximate
-from prunnet.search.columns import ABSENT, Column, Metadata, Value, as_text, join_columns
+from prunnet.search.columns import ABSENT, Metadata, Value, as_text
 from prunnet.search.manifest import Manifest, read_manifest
 from prunnet.search.segment import Segment, keys_of
 from prunnet.search.verified import compare, unverified
@@ -96,10 +96,6 @@ class Snapshot:
                 here &= column.equal_to(value) if column is not None else np.False_
         return flags
 
-    def codes(self, key: str) -> "Codes":
-        """The values of all rows under one key."""
-        return Codes([(segment.columns.get(key), len(segment)) for segment in self.segments])
-
     def holds(self, key: str, value: Value) -> bool:
         """Whether a vector that counts has this in its metadata."""
         for start, segment in zip(self.starts.tolist(), self.segments, strict=False):
@@ -142,22 +138,6 @@ class Snapshot:
         """Those that are left of it."""
         made = [segment.generations == generation for segment in self.segments]
         return np.flatnonzero(np.concatenate(made) & self.live) if made else np.empty(0, dtype=np.int64)
-
-
-class Codes:
-    """One key of the metadata of all rows, by numbers."""
-
-    def __init__(self, columns: Sequence[tuple[Column | None, int]]) -> None:
-        joined = join_columns([({} if column is None else {"": column}, rows) for column, rows in columns])
-        self._column = joined.get("")
-
-    def flags(self, value: str | None, rows: Rows) -> Flags:
-        """Which of `rows` have `value`."""
-        code = ABSENT if value is None or self._column is None else self._column.values.place(as_text(value))
-        if code == ABSENT or self._column is None:
-            return np.zeros(len(rows), dtype=np.bool_)
-        flags: Flags = self._column.codes[rows] == code
-        return flags
 
 
 def _removed(folder: Path, manifest: Manifest) -> Flags:
