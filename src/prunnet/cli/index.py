@@ -1,12 +1,12 @@
 """`prunnet index`: a gallery of images that every member of a family can ask."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from prunnet.search import Indexed
+    from prunnet.search import Engine, Indexed
 
 app = typer.Typer(help="Make a gallery of images, change it, and look after it.", no_args_is_help=True)
 
@@ -14,7 +14,8 @@ Gallery = Annotated[
     str, typer.Argument(metavar="GALLERY", help="The folder of a gallery, or its address (postgresql://…, milvus://…).")
 ]
 Images = Annotated[
-    str, typer.Argument(metavar="IMAGES", help="A folder, a picture, a manifest (.csv, .parquet) or a data set's name.")
+    str,
+    typer.Argument(metavar="IMAGES", help="A folder, a picture, a table or manifest (.csv, .parquet), or a data set."),
 ]
 Root = Annotated[Path | None, typer.Option(help="Folder of the images of a manifest or named data set.")]
 Capacity = Annotated[float | None, typer.Option(help="Which member embeds; default: the largest there is.")]
@@ -23,6 +24,15 @@ Unique = Annotated[bool, typer.Option("--unique", help="Leave out pictures that 
 Replace = Annotated[bool, typer.Option("--replace", help="Embed images again whose ids are there.")]
 BatchSize = Annotated[int, typer.Option(help="Images embedded at once.", min=1)]
 Workers = Annotated[int, typer.Option(help="Processes that read images.", min=0)]
+EngineName = Literal["process", "ray"]
+EngineOption = Annotated[EngineName, typer.Option("--engine", help="Who embeds: this process, or many by Ray.")]
+Concurrency = Annotated[int | None, typer.Option(help="Of ray: how many workers.", min=1, show_default="1")]
+NumCpus = Annotated[int | None, typer.Option(help="Of ray: CPUs of each worker.", min=1, show_default="1")]
+NumGpus = Annotated[float | None, typer.Option(help="Of ray: GPUs of each worker.", min=0, show_default="0")]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Of ray: a cluster, as auto or ray://HOST:10001.", show_default="started here, for this call"),
+]
 
 
 @app.command("build")
@@ -46,6 +56,11 @@ def build(
     unique: Unique = False,
     batch_size: BatchSize = 64,
     workers: Workers = 0,
+    engine: EngineOption = "process",
+    concurrency: Concurrency = None,
+    num_cpus: NumCpus = None,
+    num_gpus: NumGpus = None,
+    address: Address = None,
 ) -> None:
     """Embed images into a gallery. Stopped and called again, it goes on where it was.
 
@@ -55,8 +70,10 @@ def build(
     Examples:  prunnet index build runs/a photos/ --out gallery/
                prunnet index build runs/a photos/ --store postgresql://localhost/shop
                prunnet index build runs/a photos/ --store milvus://localhost:19530/shop
+               prunnet index build dense.onnx photos.parquet --engine ray --concurrency 8
     """
-    _add(out, model, images, root, capacity, prefix, False, unique, batch_size, workers)
+    embed = _engine(engine, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus, address=address)
+    _add(out, model, images, root, capacity, prefix, False, unique, batch_size, workers, embed)
 
 
 @app.command("add")
@@ -73,6 +90,11 @@ def add(
     unique: Unique = False,
     batch_size: BatchSize = 64,
     workers: Workers = 0,
+    engine: EngineOption = "process",
+    concurrency: Concurrency = None,
+    num_cpus: NumCpus = None,
+    num_gpus: NumGpus = None,
+    address: Address = None,
 ) -> None:
     """Embed more images into a gallery. Any member of its family may; those whose ids are there are left as they are.
 
@@ -81,7 +103,8 @@ def add(
     from prunnet.search import VectorIndex
 
     made_by = model or VectorIndex.open(gallery).made_with
-    _add(gallery, made_by, images, root, capacity, prefix, replace, unique, batch_size, workers)
+    embed = _engine(engine, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus, address=address)
+    _add(gallery, made_by, images, root, capacity, prefix, replace, unique, batch_size, workers, embed)
 
 
 @app.command("remove")
@@ -240,6 +263,7 @@ def _add(
     unique: bool,
     batch_size: int,
     workers: int,
+    engine: "Engine",
 ) -> None:
     from prunnet.cli.arguments import say
     from prunnet.network.capacity import format_capacity
@@ -256,12 +280,26 @@ def _add(
         unique=unique,
         batch_size=batch_size,
         workers=workers,
+        engine=engine,
         made_with=model,
     )
     _list_unreadable(done)
     made = VectorIndex.open(gallery)
     say(f"{made.place}: {done}, by the {format_capacity(encoder.capacity)} network of family {encoder.family_id}")
     say(f"{len(made):,} vectors; ask it: prunnet search {made.place} QUERY.jpg --model {model}")
+
+
+def _engine(name: EngineName, **settings: Any) -> "Engine":
+    from prunnet.errors import ConfigError
+    from prunnet.evaluation import embedded_batches
+    from prunnet.search import RayEngine
+
+    given = {key: value for key, value in settings.items() if value is not None}
+    if name == "ray":
+        return RayEngine(**given)
+    for key in given:
+        raise ConfigError(f"--{key.replace('_', '-')} is for --engine ray")
+    return embedded_batches
 
 
 def _list_unreadable(done: "Indexed") -> None:

@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 
@@ -11,7 +12,7 @@ from prunnet._checked import file_digest
 from prunnet._progress import track
 from prunnet.data import ImageSet
 from prunnet.errors import SearchError, UnreadableImageError
-from prunnet.evaluation import Encoder, embedded_batches
+from prunnet.evaluation import EmbeddedBatch, Encoder, embedded_batches
 from prunnet.network import Embeddings
 from prunnet.search.columns import Metadata
 from prunnet.search.guard import check_family
@@ -24,6 +25,14 @@ SECONDS_AT_ONCE = 10.0
 """A killed call loses no more than the images embedded within this time."""
 CONTENT = "content"
 """The key under which the digest of a picture is kept, where each is wanted once."""
+
+
+class Engine(Protocol):
+    """What embeds images in order: `embedded_batches` in this process, a `RayEngine` in many."""
+
+    def __call__(
+        self, encoder: Encoder, images: ImageSet, /, *, batch_size: int, workers: int, description: str
+    ) -> Iterator[EmbeddedBatch]: ...
 
 
 @dataclass
@@ -56,6 +65,7 @@ def index(
     unique: bool = False,
     batch_size: int = 64,
     workers: int = 0,
+    engine: Engine = embedded_batches,
     made_with: str | None = None,
 ) -> Indexed:
     """Embed `images` into the gallery at `place`, a folder or the address of a store, which is made if it is not there.
@@ -66,6 +76,8 @@ def index(
     prefix: put before the id of each image, which is its path within its folder.
     replace: embed images again whose ids are there.
     unique: leave out a picture that is there under another id.
+    workers: processes that read images; without any a thread reads them, while the batch before is embedded.
+    engine: a `prunnet.search.RayEngine` embeds on many machines.
     made_with: where the encoder is stored, which the gallery remembers for those who name none.
     """
     if not len(images):
@@ -81,6 +93,7 @@ def index(
             unique=unique,
             batch_size=batch_size,
             workers=workers,
+            engine=engine,
         )
         gallery.flush()
     return done
@@ -108,6 +121,7 @@ def add_images(
     unique: bool = False,
     batch_size: int = 64,
     workers: int = 0,
+    engine: Engine = embedded_batches,
     known: Mapping[str, Metadata] | None = None,
 ) -> Indexed:
     """The same for a gallery that is open, of which this process is the one that writes.
@@ -126,7 +140,7 @@ def add_images(
     if not wanted:
         return done
     asked = images.take(wanted)
-    batches = embedded_batches(encoder, asked, batch_size=batch_size, workers=workers, description="indexing by")
+    batches = engine(encoder, asked, batch_size=batch_size, workers=workers, description="indexing by")
     for places, vectors, unreadable in _gathered(batches):
         done.unreadable += unreadable
         rows = [wanted[place] for place in places]
@@ -183,7 +197,7 @@ def _content(images: ImageSet, index: int) -> str:
 
 
 def _gathered(
-    batches: Iterator[tuple[torch.Tensor, torch.Tensor, tuple[str, ...]]],
+    batches: Iterator[EmbeddedBatch],
 ) -> Iterator[tuple[list[int], torch.Tensor, list[str]]]:
     """Several batches at once, since each addition waits for the disk."""
     places: list[int] = []
