@@ -1,4 +1,4 @@
-"""Search: galleries on disk, asked by any member of the family that made them.
+"""Search: galleries in folders and stores, asked by any member of the family that made them.
 
 index = prunnet.VectorIndex.create("gallery/", net)
 index.add(net.encode(images), ids, [{"store": "7"}] * len(ids))

@@ -1,8 +1,10 @@
 """An address is taken apart and put together again, and its password never shown."""
 
+import sys
+
 import pytest
 
-from prunnet.errors import SearchError
+from prunnet.errors import MissingExtraError, SearchError
 from prunnet.search.places import engine_for, shown
 from prunnet.search.stores.address import Address
 from prunnet.search.stores.texts import restored, restored_metadata, stored, stored_metadata
@@ -52,3 +54,18 @@ def test_any_text_comes_back_from_what_a_server_can_keep(text: str) -> None:
     kept = stored(text)
     assert kept.encode() and "\x00" not in kept and restored(kept) == text
     assert restored_metadata(stored_metadata({text: text, "n": 7})) == {text: text, "n": 7}
+
+
+@pytest.mark.parametrize(
+    ("address", "package", "modules"),
+    [
+        ("postgresql://host/shop", "psycopg", ["database", "postgresql"]),
+        ("milvus://host:19530/shop", "pymilvus", ["milvus"]),
+    ],
+)
+def test_without_its_extra_a_store_says_what_to_install(address, package, modules, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in modules:
+        monkeypatch.delitem(sys.modules, f"prunnet.search.stores.{name}", raising=False)
+    with pytest.raises(MissingExtraError, match=rf"needs {package}: pip install 'prunnet\[{modules[-1]}\]'"):
+        engine_for(address)
