@@ -7,8 +7,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 HOW    := make PYTHON=/path/to/python $(MAKECMDGOALS)
 # Omniglot needs its data, and hours.
-# That of browsers needs Chromium and npm, that of stores the servers of `make test-stores`.
-BENCHMARKS := $(filter-out benchmarks/browser.py benchmarks/stores.py,$(wildcard benchmarks/[a-z]*.py))
+# That of browsers needs Chromium and npm, those of stores and of processes what `make test-stores` installs.
+BENCHMARKS := $(filter-out benchmarks/browser.py benchmarks/stores.py benchmarks/embedding_processes.py,\
+	$(wildcard benchmarks/[a-z]*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-stores lint types bench docs wasm clean

@@ -9,6 +9,7 @@ segments, checksums and fsyncs. Target: 0.95 or more, where there is a second co
 
 `ray_over_plain` is Ray with one worker against the same in one process, in images per second from the first result on:
 starting Ray and its worker, who has to import torch, is left out and shown as `ray_start_seconds`. Target: 0.85.
+Where Ray is not installed it is not measured.
 
 All take turns, and medians count.
 """
@@ -18,6 +19,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -56,7 +58,6 @@ def main() -> None:
     parser.add_argument("--images", type=Path)
     parser.add_argument("--count", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--without-ray", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -90,7 +91,7 @@ def main() -> None:
                 return (time.perf_counter() - engine.first) / engine.left * len(images)
 
         tasks: dict[str, Callable[[], float]] = {"forward passes": forward, "gallery": gallery}
-        if not arguments.without_ray:
+        if find_spec("ray") is not None:
             tasks["gallery by Ray"] = by_ray
         seconds: dict[str, list[float]] = {name: [] for name in tasks}
         forward()
