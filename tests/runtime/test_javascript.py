@@ -26,7 +26,8 @@ TYPES = {".js": "text/javascript", ".gz": "application/gzip", ".html": "text/htm
 SCRIPT = """
 const told = { progress: 0 };
 const progress = ({ loaded }) => { told.progress = Math.max(told.progress, loaded); };
-const model = await PrunNet.load(address, { capacity: 0.2, progress });
+const headers = { Authorization: "Bearer told" };
+const model = await PrunNet.load(address, { capacity: 0.2, progress, headers });
 told.familyId = model.familyId;
 told.info = [model.capacity, model.capacities, model.embeddingDim, model.inputSize, model.bytes];
 told.image = [...await model.embed(image)];
@@ -34,6 +35,9 @@ told.picture = [...await model.embed(picture)];
 await model.upgrade(0.4);
 told.upgraded = [...await model.embed(image)];
 told.bytes = model.bytes;
+told.held = model.held;
+await model.upgrade(0.2);
+told.heldStill = model.held;
 told.wrong = await model.upgrade(0.3).catch((error) => error.message);
 told.odd = await model.embed({ data: new Uint8Array(7), width: 2, height: 2 }).catch((error) => error.message);
 const plain = await PrunNet.load(address.replace("every", "plain"), { capacity: 0.2, cache: false });
@@ -51,6 +55,7 @@ class Handler(BaseHTTPRequestHandler):
     content: bytes
     page: str
     served: list[int]
+    tokens: set[str | None]
     posted: dict[str, Any]
     done: threading.Event
 
@@ -85,6 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         self._body(body, "application/octet-stream")
         if name == "every.prun":
             self.served.append(len(body))
+            self.tokens.add(self.headers["Authorization"])
 
     def _send(self, body: bytes, kind: str) -> None:
         self.send_response(200)
@@ -102,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(content: bytes, page: str = "") -> Iterator[tuple[str, type[Handler]]]:
-    state = {"content": content, "page": page, "served": [], "posted": {}, "done": threading.Event()}
+    state = {"content": content, "page": page, "served": [], "tokens": set(), "posted": {}, "done": threading.Event()}
     handler = type("Serving", (Handler,), state)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -136,6 +142,8 @@ def check(told: dict[str, Any], packed: Path, image: torch.Tensor) -> None:
     assert told["familyId"] == runtime.family_id
     assert told["info"][:4] == [0.2, list(runtime.grid), runtime.embedding_dim, [3, SIDE, SIDE]]
     assert told["progress"] > 0
+    assert told["bytes"] == prefix_bytes(packed, 0.4)
+    assert told["held"] == told["heldStill"] == min(packed.stat().st_size, max(32768, told["bytes"]))
     assert "no band that ends at 30 %; it has 20 %, 40 %, 100 %" in told["wrong"]
     assert "1, 3 or 4 bytes each" in told["odd"]
     assert "checksum" in told["damaged"]
@@ -144,7 +152,7 @@ def check(told: dict[str, Any], packed: Path, image: torch.Tensor) -> None:
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
 def test_in_node(packed, image, tmp_path) -> None:
     script = tmp_path / "script.mjs"
-    with serving(packed.read_bytes()) as (address, _):
+    with serving(packed.read_bytes()) as (address, handler):
         script.write_text(
             f"import {{ PrunNet }} from {json.dumps((MODULE / 'prunnet.js').as_uri())};\n"
             f"const address = '{address}/every.prun';\n"
@@ -154,6 +162,7 @@ def test_in_node(packed, image, tmp_path) -> None:
         ran = subprocess.run(["node", script], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     check(json.loads(ran.stdout), packed, image)
+    assert handler.tokens == {"Bearer told"}
 
 
 def test_module_and_library_together_are_small() -> None:
@@ -169,7 +178,7 @@ def test_in_a_browser(packed, image, tmp_path) -> None:
         "try {\n const { PrunNet } = await import('/prunnet.js');\n const address = location.origin + '/every.prun';\n"
         f"{inputs(image)} const picture = new ImageData(pixels, 50, 40);\n"
         f"{SCRIPT.replace('const told = {', 'Object.assign(told, {').replace('progress: 0 };', 'progress: 0 });')}"
-        "const again = await PrunNet.load(address, { capacity: 0.2 });\n"
+        "const again = await PrunNet.load(address, { capacity: 0.2, headers });\n"
         "const canvas = new OffscreenCanvas(50, 40); canvas.getContext('2d').putImageData(picture, 0, 0);\n"
         "told.bitmap = [...await again.embed(await createImageBitmap(picture))];\n"
         "told.blob = [...await again.embed(await canvas.convertToBlob())];\n"
@@ -191,6 +200,7 @@ def test_in_a_browser(packed, image, tmp_path) -> None:
     check(told, packed, image)
     picture = torch.tensor(told["picture"])
     assert torch.tensor(told["bitmap"]) @ picture >= 0.99999 and torch.tensor(told["blob"]) @ picture >= 0.99999
+    assert handler.tokens == {"Bearer told"}
     # what was fetched once is in the cache: of the second model only its first 44 bytes are asked for
     assert handler.served[-1] == 44
     assert sum(handler.served) <= max(32768, prefix_bytes(packed, 0.4)) + 44

@@ -6,17 +6,19 @@ const PREAMBLE = 44; // magic, length and SHA-256 of the header, which holds the
 const FIRST = 32768; // holds the header of most networks
 const STORE = "prunnet";
 
-/** Grows a prefix of the file at `url`; `progress` is called with {loaded, total} as bytes arrive. */
+/** Grows a prefix of the file at `url`; `progress` is called with {loaded, total} as bytes arrive, `headers` are sent. */
 export class Download {
   #url;
   #progress;
   #cache;
+  #headers;
   #whole = false; // a server without ranges has sent all of it
   prefix = new Uint8Array(0);
 
-  constructor(url, { progress, cache = true } = {}) {
+  constructor(url, { progress, cache = true, headers } = {}) {
     this.#url = String(url);
     this.#progress = progress;
+    this.#headers = headers;
     this.#cache = cache && typeof caches !== "undefined" ? caches.open(STORE).catch(() => null) : null;
   }
 
@@ -64,7 +66,8 @@ export class Download {
   }
 
   async #fetched(start, end) {
-    const response = await fetch(this.#url, { headers: { Range: `bytes=${start}-${end - 1}` }, cache: "no-store" });
+    const headers = { ...this.#headers, Range: `bytes=${start}-${end - 1}` };
+    const response = await fetch(this.#url, { headers, cache: "no-store" });
     if (response.status === 416) return { bytes: new Uint8Array(0), whole: false };
     if (!response.ok) throw new PrunNetError(`${this.#url} cannot be read (status ${response.status})`);
     const whole = response.status !== 206;

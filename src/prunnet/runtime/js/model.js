@@ -7,11 +7,11 @@ export class Model {
   #engine;
   #file;
 
-  static async load(source, { capacity, wasm, progress, cache } = {}) {
+  static async load(source, { capacity, wasm, progress, cache, headers } = {}) {
     const model = new Model();
     const inMemory = source instanceof ArrayBuffer || ArrayBuffer.isView(source);
     model.#engine = await Engine.create(wasm);
-    model.#file = inMemory ? new InMemory(source) : new Download(source, { progress, cache });
+    model.#file = inMemory ? new InMemory(source) : new Download(source, { progress, cache, headers });
     const start = await model.#file.start();
     const end = model.#engine.headerBytes(start);
     const header = await model.#file.to(end);
@@ -32,7 +32,7 @@ export class Model {
     try {
       const info = this.#engine.plan(capacity === undefined && prefix.length < band.end ? 0 : band.capacity);
       await this.#file.keep();
-      return info;
+      return { ...info, held: prefix.length };
     } catch (error) {
       await this.#file.forget(); // so that it is fetched again
       throw error;

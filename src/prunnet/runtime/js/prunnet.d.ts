@@ -13,6 +13,8 @@ export interface LoadOptions {
   capacity?: number;
   /** Called while bytes arrive. */
   progress?: (told: { loaded: number; total?: number }) => void;
+  /** Sent with every request for the file, such as Authorization. */
+  headers?: Record<string, string>;
   /** Whether the bytes are kept in the browser's Cache; default: true. */
   cache?: boolean;
   /** Whether it runs in a Worker; default: where there are Workers. */
@@ -33,6 +35,8 @@ export class PrunNet {
   readonly inputSize: [number, number, number];
   /** How many bytes of the file were needed. */
   readonly bytes: number;
+  /** How many bytes of the file are here: what fits into them costs no download. */
+  readonly held: number;
   /** L2-normalised. A Float32Array is taken as already preprocessed. */
   embed(picture: ImageData | ImageBitmap | Blob | Pixels | Float32Array): Promise<Float32Array>;
   /** Downloads only what is not there yet. */

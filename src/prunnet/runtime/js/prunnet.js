@@ -9,6 +9,8 @@ import { Model } from "./model.js";
 
 export { PrunNetError };
 
+const hasWorkers = typeof Worker !== "undefined";
+
 export class PrunNet {
   #info;
   #run; // (method, argument) => promise
@@ -16,13 +18,14 @@ export class PrunNet {
 
   /**
    * `source`: an address, or the file's bytes. `options`: `capacity` (default: the largest), `progress` called with
-   * {loaded, total} while bytes arrive, `cache: false` to keep nothing in the browser's Cache, `worker: false` to run in
-   * this thread, `wasm` the address or the bytes of prunnet.wasm.gz if it is not beside this module.
+   * {loaded, total} while bytes arrive, `headers` to send with every request for the file, `cache: false` to keep nothing
+   * in the browser's Cache, `worker: false` to run in this thread, `wasm` the address or the bytes of prunnet.wasm.gz if
+   * it is not beside this module.
    */
-  static async load(source, { capacity, progress, cache = true, worker = typeof Worker !== "undefined", wasm } = {}) {
+  static async load(source, { capacity, progress, headers, cache = true, worker = hasWorkers, wasm } = {}) {
     const model = new PrunNet();
     const here = typeof location === "undefined" ? undefined : location.href;
-    const told = { capacity, cache, wasm: wasm instanceof URL ? wasm.href : wasm };
+    const told = { capacity, cache, headers, wasm: wasm instanceof URL ? wasm.href : wasm };
     const from = typeof source === "string" || source instanceof URL ? new URL(source, here).href : source;
     if (worker) {
       model.#run = inWorker(progress, (end) => (model.#end = end));
@@ -65,6 +68,11 @@ export class PrunNet {
   /** How many bytes of the file were needed. */
   get bytes() {
     return this.#info.bytes;
+  }
+
+  /** How many bytes of the file are here: what fits into them costs no download. */
+  get held() {
+    return this.#info.held;
   }
 
   /** The L2-normalised embedding of an ImageData, ImageBitmap, Blob, {data, width, height}, or preprocessed floats. */
