@@ -30,6 +30,7 @@ ORDER = [
     {"runtime"},
     {"deploy"},
     {"search"},
+    {"serve"},
     {"experiments", "report"},
     {"demo"},
     {"cli"},

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prunnet.runtime import Runtime as Runtime
     from prunnet.search import VectorIndex as VectorIndex
     from prunnet.search import index as index
+    from prunnet.serve import Client as Client
     from prunnet.storage import load as load
     from prunnet.storage import save as save
     from prunnet.storage.prun import pack as pack
@@ -68,6 +69,7 @@ _HOMES = {
     "runs": ("Run",),
     "runtime": ("Runtime",),
     "search": ("VectorIndex", "index"),
+    "serve": ("Client",),
     "storage": ("load", "save"),
     "storage.prun": ("pack", "unpack"),
     "structured": ("Filters", "structured_subnetwork"),
@@ -91,6 +93,7 @@ _ROOMS = (
     "runs",
     "runtime",
     "search",
+    "serve",
     "storage",
     "structured",
     "training",

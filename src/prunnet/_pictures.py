@@ -1,6 +1,7 @@
 """Pictures as they should be read: from any mode to 8-bit grey or RGB, by one rule for files and for PIL images."""
 
 import stat
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -33,15 +34,27 @@ def read_picture(path: str) -> Image.Image:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise ImageError("it is not a regular file")  # to open a pipe is to wait for its writer
         with Path(path).open("rb") as file:
-            picture = _open(file)
-            width, height = picture.size
-            if width * height > MAX_PIXELS:
-                raise ImageError(f"{width:,} × {height:,} pixels; at most {MAX_PIXELS:,} are read")
-            return to_pixels(picture)
+            return _decoded(file)
     except FileNotFoundError:
         raise UnreadableImageError(f"{path}: no such image") from None
     except Exception as error:  # damaged files raise whatever the misread bytes lead to
         raise UnreadableImageError(f"{path}: cannot be read as an image ({error})".replace("\n", " ")) from None
+
+
+def decode_picture(data: bytes) -> Image.Image:
+    """The picture that `data` is the file of, as `read_picture` reads it."""
+    try:
+        return _decoded(BytesIO(data))
+    except Exception as error:
+        raise ImageError(f"this cannot be read as an image ({error})".replace("\n", " ")) from None
+
+
+def _decoded(file: IO[bytes]) -> Image.Image:
+    picture = _open(file)
+    width, height = picture.size
+    if width * height > MAX_PIXELS:
+        raise ImageError(f"{width:,} × {height:,} pixels; at most {MAX_PIXELS:,} are read")
+    return to_pixels(picture)
 
 
 def _open(file: IO[bytes]) -> Image.Image:
@@ -55,6 +68,16 @@ def _open(file: IO[bytes]) -> Image.Image:
             file.seek(0)
             return make(file, "")  # by a name Pillow would map raw pixels into memory, and misread turned TIFF files
     raise ImageError(f"it is none of {', '.join(FORMATS)}")
+
+
+def thumbnail(picture: Image.Image, side: int) -> tuple[bytes, str]:
+    """A copy of at most `side` pixels as a file, and its media type: exact for small pictures, JPEG for photographs."""
+    small = picture.copy()
+    exact = max(picture.size) <= side
+    small.thumbnail((side, side))
+    data = BytesIO()
+    (small if exact else small.convert("RGB")).save(data, "PNG" if exact else "JPEG", optimize=True)
+    return data.getvalue(), "image/png" if exact else "image/jpeg"
 
 
 class ToChannels:

@@ -21,6 +21,7 @@ from prunnet.cli.pack import pack, unpack
 from prunnet.cli.prune import prune
 from prunnet.cli.report import report
 from prunnet.cli.search import search
+from prunnet.cli.serve import serve
 from prunnet.cli.train import train
 from prunnet.errors import PrunNetError
 
@@ -32,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, evaluate, compare, report, prune, export, pack, unpack, bench, info, search):
+for command in (demo, train, evaluate, compare, report, prune, export, pack, unpack, bench, info, search, serve):
     app.command()(command)
 app.add_typer(index, name="index")
 app.add_typer(data, name="data")

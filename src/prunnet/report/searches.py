@@ -1,7 +1,6 @@
 """Real queries with their first answers, by the dense network and by a small one in the gallery of the dense."""
 
 import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from prunnet._pictures import thumbnail
 from prunnet.data import UNLABELLED, ImageSet, RetrievalData
 from prunnet.data.retrieval import Answers, answers_of
 from prunnet.network import Embeddings
@@ -16,7 +16,6 @@ from prunnet.network import Embeddings
 SHOWN = 8  # queries
 ANSWERS = 5
 PIXELS = 112  # longest side of a picture in the report
-FORMATS = {"png": "PNG", "jpeg": "JPEG"}
 
 
 @dataclass(frozen=True)
@@ -65,14 +64,9 @@ def _first(images: ImageSet, rule: Answers, query: int, asked: Embeddings, galle
 
 
 def picture(image: Image.Image) -> str:
-    """A small copy as a data URI: exact for small images, JPEG for photographs."""
-    small = image.copy()
-    exact = max(image.size) <= PIXELS
-    small.thumbnail((PIXELS, PIXELS))
-    kind = "png" if exact else "jpeg"
-    data = io.BytesIO()
-    (small if exact else small.convert("RGB")).save(data, FORMATS[kind], optimize=True)
-    return f"data:image/{kind};base64,{base64.b64encode(data.getvalue()).decode()}"
+    """A small copy as a data URI."""
+    data, kind = thumbnail(image, PIXELS)
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
 def _name(images: ImageSet, index: int) -> str:

@@ -21,7 +21,7 @@ from prunnet.costs.quantities import parse_quantity
 from prunnet.errors import SearchError
 from prunnet.network import Embeddings
 from prunnet.search import approximate, engine
-from prunnet.search.answers import Answers, Hit
+from prunnet.search.answers import Answers, Hit, Record
 from prunnet.search.columns import Metadata
 from prunnet.search.exact import blocks, in_order, search_blocks
 from prunnet.search.guard import check_family, check_ids, check_k, check_metadata, check_vectors
@@ -117,11 +117,14 @@ class FolderIndex(VectorIndex):
     def __contains__(self, id: object) -> bool:
         return isinstance(id, str) and bool(id) and id in self._snapshot.find([id])
 
+    def get(self, ids: Sequence[str]) -> dict[str, Record]:
+        snapshot = self._snapshot
+        return {id: snapshot.record(row) for id, row in snapshot.find([id for id in ids if id]).items()}
+
     def __repr__(self) -> str:
         return f"VectorIndex({str(self.folder)!r}, {len(self):,} vectors of family {self.family_id})"
 
     def refresh(self) -> None:
-        """See what others have written since this was opened."""
         self._snapshot = Snapshot.read(self.folder, self._snapshot)
 
     # writing
@@ -268,9 +271,9 @@ class FolderIndex(VectorIndex):
     def search(self, embeddings: Embeddings, k: int = 10, where: Metadata | None = None) -> Answers:
         check_k(k)
         queries = check_vectors(embeddings, self.dimension, self.folder)
-        check_family(embeddings.family_id, self.manifest.generations, self.folder, adding=False)
-        snapshot = self._snapshot
-        scores, rows = self.nearest(queries, k, where)
+        snapshot = self._snapshot  # of this moment: another thread may be writing
+        check_family(embeddings.family_id, snapshot.manifest.generations, self.folder, adding=False)
+        scores, rows = _nearest(snapshot, queries, k, where)
         return [
             [Hit(score, row, snapshot) for score, row in zip(*pair, strict=True)]
             for pair in zip(scores.tolist(), rows.tolist(), strict=True)
@@ -278,18 +281,21 @@ class FolderIndex(VectorIndex):
 
     def nearest(self, queries: Tensor, k: int, where: Metadata | None = None) -> tuple[Tensor, Tensor]:
         """Scores and row numbers `[queries, k]`, or as many as there are."""
-        snapshot = self._snapshot
-        allowed = snapshot.allowed(where)
-        count = len(snapshot) if allowed is None else int(allowed.sum())
-        k = min(k, count)
-        if snapshot.approximate is None or count <= EXACT_ROWS or k > MOST_APPROXIMATE:
-            return search_blocks(queries, blocks(snapshot.segments, allowed), k)
-        scores, rows = map(torch.from_numpy, snapshot.approximate.search(queries.numpy(), k, allowed))
-        start = snapshot.approximate.entry.rows
-        if start < snapshot.manifest.rows:
-            newer = search_blocks(queries, blocks(snapshot.segments, allowed, start), k)
-            scores, rows = in_order(torch.cat([scores, newer[0]], 1), torch.cat([rows, newer[1]], 1))
-            scores, rows = scores[:, :k], rows[:, :k]
-        if bool((short := (rows < 0).any(1)).any()):  # the lists looked into held fewer than are wanted
-            scores[short], rows[short] = search_blocks(queries[short], blocks(snapshot.segments, allowed), k)
-        return scores, rows
+        return _nearest(self._snapshot, queries, k, where)
+
+
+def _nearest(snapshot: Snapshot, queries: Tensor, k: int, where: Metadata | None) -> tuple[Tensor, Tensor]:
+    allowed = snapshot.allowed(where)
+    count = len(snapshot) if allowed is None else int(allowed.sum())
+    k = min(k, count)
+    if snapshot.approximate is None or count <= EXACT_ROWS or k > MOST_APPROXIMATE:
+        return search_blocks(queries, blocks(snapshot.segments, allowed), k)
+    scores, rows = map(torch.from_numpy, snapshot.approximate.search(queries.numpy(), k, allowed))
+    start = snapshot.approximate.entry.rows
+    if start < snapshot.manifest.rows:
+        newer = search_blocks(queries, blocks(snapshot.segments, allowed, start), k)
+        scores, rows = in_order(torch.cat([scores, newer[0]], 1), torch.cat([rows, newer[1]], 1))
+        scores, rows = scores[:, :k], rows[:, :k]
+    if bool((short := (rows < 0).any(1)).any()):  # the lists looked into held fewer than are wanted
+        scores[short], rows[short] = search_blocks(queries[short], blocks(snapshot.segments, allowed), k)
+    return scores, rows

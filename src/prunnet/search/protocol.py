@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 from prunnet.network import Embeddings, Family
-from prunnet.search.answers import Answers
+from prunnet.search.answers import Answers, Record
 from prunnet.search.columns import Metadata
 
 
@@ -71,6 +71,13 @@ class VectorIndex(ABC):
 
         where: only vectors whose metadata have these values.
         """
+
+    @abstractmethod
+    def get(self, ids: Sequence[str]) -> dict[str, Record]:
+        """What is known about those of `ids` that are there."""
+
+    def refresh(self) -> None:  # noqa: B027 - most see at once what others write
+        """See what others have written since this was opened."""
 
     @abstractmethod
     def __len__(self) -> int: ...
