@@ -6,19 +6,17 @@ const PREAMBLE = 44; // magic, length and SHA-256 of the header, which holds the
 const FIRST = 32768; // holds the header of most networks
 const STORE = "prunnet";
 
-/** Grows a prefix of the file at `url`; `progress` is called with {loaded, total} as bytes arrive, `headers` are sent. */
+/** Grows a prefix of the file at `url`; `progress` is called with {loaded, total} as bytes arrive. */
 export class Download {
   #url;
   #progress;
   #cache;
-  #headers;
   #whole = false; // a server without ranges has sent all of it
   prefix = new Uint8Array(0);
 
-  constructor(url, { progress, cache = true, headers } = {}) {
+  constructor(url, { progress, cache = true } = {}) {
     this.#url = String(url);
     this.#progress = progress;
-    this.#headers = headers;
     this.#cache = cache && typeof caches !== "undefined" ? caches.open(STORE).catch(() => null) : null;
   }
 
@@ -66,8 +64,7 @@ export class Download {
   }
 
   async #fetched(start, end) {
-    const headers = { ...this.#headers, Range: `bytes=${start}-${end - 1}` };
-    const response = await fetch(this.#url, { headers, cache: "no-store" });
+    const response = await fetch(this.#url, { headers: { Range: `bytes=${start}-${end - 1}` }, cache: "no-store" });
     if (response.status === 416) return { bytes: new Uint8Array(0), whole: false };
     if (!response.ok) throw new PrunNetError(`${this.#url} cannot be read (status ${response.status})`);
     const whole = response.status !== 206;

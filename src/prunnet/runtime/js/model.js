@@ -7,11 +7,11 @@ export class Model {
   #engine;
   #file;
 
-  static async load(source, { capacity, wasm, progress, cache, headers } = {}) {
+  static async load(source, { capacity, wasm, progress, cache } = {}) {
     const model = new Model();
     const inMemory = source instanceof ArrayBuffer || ArrayBuffer.isView(source);
     model.#engine = await Engine.create(wasm);
-    model.#file = inMemory ? new InMemory(source) : new Download(source, { progress, cache, headers });
+    model.#file = inMemory ? new InMemory(source) : new Download(source, { progress, cache });
     const start = await model.#file.start();
     const end = model.#engine.headerBytes(start);
     const header = await model.#file.to(end);

@@ -13,8 +13,6 @@ export interface LoadOptions {
   capacity?: number;
   /** Called while bytes arrive. */
   progress?: (told: { loaded: number; total?: number }) => void;
-  /** Sent with every request for the file, such as Authorization. */
-  headers?: Record<string, string>;
   /** Whether the bytes are kept in the browser's Cache; default: true. */
   cache?: boolean;
   /** Whether it runs in a Worker; default: where there are Workers. */

@@ -9,8 +9,6 @@ import { Model } from "./model.js";
 
 export { PrunNetError };
 
-const hasWorkers = typeof Worker !== "undefined";
-
 export class PrunNet {
   #info;
   #run; // (method, argument) => promise
@@ -18,14 +16,13 @@ export class PrunNet {
 
   /**
    * `source`: an address, or the file's bytes. `options`: `capacity` (default: the largest), `progress` called with
-   * {loaded, total} while bytes arrive, `headers` to send with every request for the file, `cache: false` to keep nothing
-   * in the browser's Cache, `worker: false` to run in this thread, `wasm` the address or the bytes of prunnet.wasm.gz if
-   * it is not beside this module.
+   * {loaded, total} while bytes arrive, `cache: false` to keep nothing in the browser's Cache, `worker: false` to run in
+   * this thread, `wasm` the address or the bytes of prunnet.wasm.gz if it is not beside this module.
    */
-  static async load(source, { capacity, progress, headers, cache = true, worker = hasWorkers, wasm } = {}) {
+  static async load(source, { capacity, progress, cache = true, worker = typeof Worker !== "undefined", wasm } = {}) {
     const model = new PrunNet();
     const here = typeof location === "undefined" ? undefined : location.href;
-    const told = { capacity, cache, headers, wasm: wasm instanceof URL ? wasm.href : wasm };
+    const told = { capacity, cache, wasm: wasm instanceof URL ? wasm.href : wasm };
     const from = typeof source === "string" || source instanceof URL ? new URL(source, here).href : source;
     if (worker) {
       model.#run = inWorker(progress, (end) => (model.#end = end));

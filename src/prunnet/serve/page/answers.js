@@ -6,7 +6,7 @@ import { bytes, milliseconds, named, percent } from "./words.js";
 const shown = new WeakMap(); // what a column has, so that nothing is drawn twice
 
 /** Fill `column` (an element like those in index.html) with what `asked` found. */
-export function show(column, asked, service) {
+export function show(column, asked) {
   if (shown.get(column) === asked) return;
   shown.set(column, asked);
   const { capacity, size, embedding, vector, answers, label } = asked;
@@ -15,7 +15,7 @@ export function show(column, asked, service) {
   part("cost").textContent = `${bytes(size)} · ${milliseconds(embedding)}`;
   part("score").textContent = label === undefined ? "" : `${answers.filter((answer) => answer.label === label).length} of ${answers.length} right`;
   strip(part("numbers"), vector);
-  part("hits").replaceChildren(...answers.map((answer) => hit(answer, label, service)));
+  part("hits").replaceChildren(...answers.map((answer) => hit(answer, label)));
 }
 
 /** What is said of the answers aloud. */
@@ -45,13 +45,13 @@ function strip(canvas, vector) {
   paint(canvas, pixels);
 }
 
-function hit(answer, label, service) {
+function hit(answer, label) {
   const item = document.createElement("li");
   const name = answer.label === null ? answer.id : named(answer.label);
   const similarity = element("span", "similarity", answer.score.toFixed(3));
   similarity.setAttribute("aria-label", `similarity ${answer.score.toFixed(3)}`);
   item.title = answer.id;
-  item.append(picture(answer, name, service), element("span", "name", name), similarity);
+  item.append(picture(answer, name), element("span", "name", name), similarity);
   if (label !== undefined) {
     const right = answer.label === label;
     item.className = right ? "right" : "wrong";
@@ -63,11 +63,13 @@ function hit(answer, label, service) {
   return item;
 }
 
-function picture(answer, name, service) {
-  if (answer.image === null) return element("span", "no-picture", "no picture");
+function picture(answer, name) {
+  const none = () => element("span", "no-picture", "no picture");
+  if (answer.image === null) return none();
   const image = element("img", "", "");
   image.alt = name;
-  service.show(image, answer.image).catch(() => image.replaceWith(element("span", "no-picture", "no picture")));
+  image.src = answer.image;
+  image.onerror = () => image.replaceWith(none());
   return image;
 }
 

@@ -7,6 +7,7 @@ export class Matrix {
   #table;
   #text;
   #capacities = [];
+  #metric = "";
 
   constructor(section) {
     this.#section = section;
@@ -19,7 +20,9 @@ export class Matrix {
     this.#section.hidden = !matrix;
     this.#capacities = matrix?.capacities ?? [];
     if (!matrix) return;
-    const { capacities, values } = matrix;
+    const { capacities, metric, values } = matrix;
+    this.#metric = metric;
+    this.#section.querySelector(".metric").textContent = metric;
     const all = values.flat(), low = Math.min(...all), high = Math.max(...all);
     const corner = cell("td", "asks ↓ indexed →");
     const names = capacities.map((capacity) => cell("th", percent(capacity), "col"));
@@ -55,7 +58,7 @@ export class Matrix {
     const here = this.#table.querySelector("[aria-current]");
     const measured = this.#capacities[places[0]];
     const near = measured === now ? "" : `, the nearest to ${percent(now)} that was measured,`;
-    this.#text.textContent = here ? `You are here: ${percent(measured)}${near} asks the gallery of ${percent(this.#capacities[column])}, mAP ${here.textContent}.` : "";
+    this.#text.textContent = here ? `You are here: ${percent(measured)}${near} asks the gallery of ${percent(this.#capacities[column])}; ${this.#metric} ${here.textContent}.` : "";
   }
 
   #nearest(capacity) {

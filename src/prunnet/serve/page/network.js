@@ -19,11 +19,11 @@ export class Network {
   #turn = Promise.resolve(); // the runtime is one subnetwork at a time: whoever asks waits for those before
 
   /** `progress` is told how many of the file's first bytes are here, while they arrive. */
-  static async open(address, capacity, { headers, progress }) {
+  static async open(address, capacity, progress) {
     const network = new Network();
     const told = ({ loaded }) => progress(loaded);
     await forgetOlder(address);
-    network.#model = await PrunNet.load(address, { capacity, headers, progress: told });
+    network.#model = await PrunNet.load(address, { capacity, progress: told });
     return network;
   }
 

@@ -38,18 +38,23 @@ let family; // as the service describes it
 let network; // of that family, in this browser
 let now, kept; // capacities: that of the slider, and one to compare it with
 let question; // {pixels, name, label, found}: `found` has what each capacity was answered
-let failures = 0, waiting;
+let failures = 0; // in a row
+let refreshing, waiting;
 
 // --- the service and its family ---
 
-/** Be as the service says, and answer what is asked. Can be called at any time. */
-async function refresh() {
+/** Be as the service says, and answer what is asked. Can be called at any time, and goes on once at a time. */
+function refresh() {
+  refreshing ??= refreshed().finally(() => (refreshing = undefined));
+  return refreshing;
+}
+
+async function refreshed() {
   const told = await service.family();
-  element("token").hidden = true;
   if (!network || told.family_id !== family.family_id || told.model !== family.model) await adopt(told);
   else notice.hide();
-  failures = 0;
   await answer();
+  failures = 0;
 }
 
 /** Take up a family: the page's first, or the one that the service was given since. */
@@ -64,8 +69,7 @@ async function adopt(told) {
   slider.held = 0;
   slider.show(now, kept);
   matrix.measured = family.matrix;
-  const options = { headers: service.headers, progress: (loaded) => slider.coming(loaded) };
-  network = await Network.open(family.model, now, options);
+  network = await Network.open(family.model, now, (loaded) => slider.coming(loaded));
   document.querySelector("input.input").disabled = false;
   if (before) {
     notice.say("news", `The service has another network now: family ${family.family_id} instead of ${before.family_id}. It was loaded, and asks instead of the old one.`);
@@ -73,15 +77,15 @@ async function adopt(told) {
   } else {
     notice.hide();
   }
-  await offer(!before || before.kind !== family.kind);
+  await offer();
   showState();
 }
 
 /** Ways to ask that fit the family; the first question is one of the service's, so that there is something to see. */
-async function offer(anew) {
+async function offer() {
   const draws = family.kind === "drawing", asks = family.queries.length > 0;
   if (asks) await queries.load();
-  if (anew) tabs.offered = [...(draws ? ["draw"] : []), ...(asks ? ["query"] : []), "picture", "camera"];
+  tabs.offered = [...(draws ? ["draw"] : []), ...(asks ? ["query"] : []), "picture", "camera"];
   element("models").hidden = !asks;
   if (draws) drawing.hand = await queries.hand();
   if (asks && !question) question = await questionOf(queries.example);
@@ -99,9 +103,9 @@ async function attempt(work) {
 async function failed(error) {
   if (error instanceof ServiceGone) gone();
   else if (error instanceof TokenWanted) wantToken();
-  else if (error instanceof FamilyChanged) await attempt(refresh);
+  else if (error instanceof FamilyChanged && ++failures < 3) await attempt(refresh);
   else if (error instanceof NoCamera || error instanceof Unreadable) notice.say("problem", `${error.message}.`);
-  else if (error instanceof Refused) notice.say("problem", `The service refuses: ${error.message}.`, "Try again", () => attempt(refresh));
+  else if (error instanceof Refused || error instanceof FamilyChanged) notice.say("problem", `The service refuses: ${error.message}.`, "Try again", () => attempt(refresh));
   else await failedHere(error);
 }
 
@@ -110,8 +114,7 @@ async function failedHere(error) {
   const problem = () => notice.say("problem", `The network does not run: ${error.message}.`, "Try again", () => location.reload());
   try {
     const told = await service.family();
-    if (network && told.model === family.model) problem();
-    else if (++failures > 1) problem();
+    if ((network && told.model === family.model) || ++failures > 1) problem();
     else await attempt(refresh);
   } catch (reason) {
     await failed(reason);
@@ -131,8 +134,10 @@ function again() {
 }
 
 function wantToken() {
-  if (service.token) notice.say("problem", "The service does not know this token.");
-  element("token").hidden = false;
+  const form = element("token");
+  if (form.hidden) notice.hide();
+  else notice.say("problem", "The service does not know this token.");
+  form.hidden = false;
   element("token-text").focus();
 }
 
@@ -141,6 +146,7 @@ function wantToken() {
 /** Ask with `pixels`. `label` is the class that a right answer has, where it is known. */
 function ask(pixels, name, label) {
   question = { pixels, name, label, found: new Map() };
+  notice.hide();
   return attempt(answer);
 }
 
@@ -151,6 +157,7 @@ async function questionOf(query) {
 
 async function askQuery(query) {
   question = await questionOf(query);
+  notice.hide();
   await answer();
 }
 
@@ -168,21 +175,28 @@ function drew(picture) {
 
 /** The answers to the question by the capacity of the slider and by the one that it is compared with. */
 async function answer() {
-  const asked = question;
-  if (!asked || !network) return;
+  const asked = question, asking = network;
+  if (!asked || !asking) return;
   paint(element("asked"), asked.pixels);
   element("asked").hidden = false;
   element("asked-name").textContent = asked.name;
   for (const capacity of new Set([now, kept])) {
-    if (!asked.found.has(capacity)) asked.found.set(capacity, await answered(asked, capacity));
-    if (asked !== question) return;
+    if (!asked.found.has(capacity)) {
+      const found = await answered(asked, asking, capacity).catch(unless(asking));
+      if (asked !== question || asking !== network) return;
+      asked.found.set(capacity, found);
+    }
     showState();
     if (capacity === now) say(told(asked.found.get(now)));
   }
 }
 
-async function answered({ pixels, label }, capacity) {
-  const asking = network;
+/** Errors of a network that was closed since are of no interest. */
+const unless = (asking) => (error) => {
+  if (asking === network) throw error;
+};
+
+async function answered({ pixels, label }, asking, capacity) {
   const { vector, milliseconds: embedding } = await asking.embed(pixels, capacity);
   const { answers, milliseconds: searching } = await service.search(vector, asking.familyId, ANSWERS);
   const size = family.capacities.find((stop) => stop.capacity === capacity).bytes;
@@ -192,10 +206,11 @@ async function answered({ pixels, label }, capacity) {
 // --- the capacity ---
 
 async function move(capacity) {
-  const before = now;
+  const before = now, asking = network;
   now = capacity;
   showState();
-  const fetched = await network.become(capacity);
+  const fetched = await asking?.become(capacity).catch(unless(asking));
+  if (asking !== network || !asking) return;
   element("fetched").textContent = fetchedText(before, capacity, fetched);
   showState();
   await answer();
@@ -240,8 +255,8 @@ function showColumns(found, compared) {
   columns.hidden = false;
   columns.classList.toggle("two", Boolean(compared));
   element("kept").hidden = !compared;
-  showAnswers(element("now"), found, service);
-  if (compared) showAnswers(element("kept"), compared, service);
+  showAnswers(element("now"), found);
+  if (compared) showAnswers(element("kept"), compared);
   element("agreement").textContent = compared ? agreement(compared, found) : "Move the slider: the answers of two capacities will stand side by side.";
 }
 
@@ -260,9 +275,11 @@ element("file").addEventListener("change", ({ target }) => {
 });
 element("token").addEventListener("submit", (event) => {
   event.preventDefault();
-  service.token = element("token-text").value.trim();
-  notice.hide();
-  attempt(refresh);
+  attempt(async () => {
+    await service.enter(element("token-text").value.trim());
+    element("token").hidden = true;
+    await refresh();
+  });
 });
 
 addEventListener("paste", ({ clipboardData }) => {

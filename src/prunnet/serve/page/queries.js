@@ -67,7 +67,7 @@ export class Queries {
   #picture({ image, label }) {
     const picture = document.createElement("img");
     picture.alt = picture.title = named(label) || "a query";
-    this.#service.show(picture, image).catch(() => picture.remove());
+    picture.src = image;
     return picture;
   }
 }

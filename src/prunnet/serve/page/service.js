@@ -13,19 +13,14 @@ export class TokenWanted extends Error {}
 export class Refused extends Error {}
 
 const KINDS = { 401: TokenWanted, 409: FamilyChanged, 502: ServiceGone, 504: ServiceGone };
-const TOKEN = "prunnet-token";
 
 export class Service {
-  get token() {
-    return sessionStorage.getItem(TOKEN);
-  }
+  #token = null; // for as long as the page is open
 
-  set token(token) {
-    sessionStorage.setItem(TOKEN, token);
-  }
-
-  get headers() {
-    return this.token ? { Authorization: `Bearer ${this.token}` } : {};
+  /** Exchange a token for a cookie, which the browser then sends along with everything. */
+  async enter(token) {
+    await this.#fetched("/v1/session", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+    this.#token = token;
   }
 
   family() {
@@ -48,28 +43,24 @@ export class Service {
     return (await this.#fetched(address)).blob();
   }
 
-  /** Put the picture at `address` into `image`. A token is sent in a header, which only a script can do. */
-  async show(image, address) {
-    if (!this.token) {
-      image.src = address;
-      return;
-    }
-    image.src = URL.createObjectURL(await this.picture(address));
-    image.onload = () => URL.revokeObjectURL(image.src);
-  }
-
   async #json(address, options) {
     return (await this.#fetched(address, options)).json();
   }
 
-  async #fetched(address, options = {}) {
+  async #fetched(address, options) {
     let response;
     try {
-      response = await fetch(address, { ...options, headers: { ...options.headers, ...this.headers } });
+      response = await fetch(address, options);
     } catch {
       throw new ServiceGone("the service does not answer");
     }
     if (response.ok) return response;
+    if (response.status === 401 && this.#token) {
+      const token = this.#token; // the cookie ends with the service that gave it
+      this.#token = null;
+      await this.enter(token);
+      return this.#fetched(address, options);
+    }
     const told = await response.json().catch(() => ({}));
     const message = typeof told.detail === "string" ? told.detail : `the service answers with status ${response.status}`;
     throw new (KINDS[response.status] ?? Refused)(message);

@@ -3,6 +3,7 @@
 export class Tabs {
   #tabs;
   #chosen;
+  #shown;
 
   /** `chosen` is called with the name of the tab that is shown from now on. */
   constructor(list, chosen) {
@@ -15,13 +16,14 @@ export class Tabs {
     list.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** Offer the ways named, and show the first. */
+  /** Offer the ways named, and show the first, unless the visitor has chosen another of them. */
   set offered(ways) {
     for (const tab of this.#tabs) tab.hidden = !ways.includes(tab.dataset.way);
-    this.choose(ways[0]);
+    if (!ways.includes(this.#shown)) this.choose(ways[0]);
   }
 
   choose(way) {
+    this.#shown = way;
     for (const tab of this.#tabs) {
       const shown = tab.dataset.way === way;
       tab.setAttribute("aria-selected", String(shown));

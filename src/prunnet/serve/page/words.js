@@ -16,7 +16,7 @@ export const milliseconds = (time) => `${time < 10 ? time.toFixed(1) : Math.roun
 
 /** A class as one reads it: that of a character, `U+0416`, begins with the character. */
 export function named(label) {
-  const code = /^U\+([0-9A-F]{4,6})\b/.exec(label ?? "")?.[1];
-  const point = code && parseInt(code, 16);
-  return point && point <= 0x10ffff ? `${String.fromCodePoint(point)} ${label}` : (label ?? "").replaceAll(/[-_]+/g, " ");
+  const text = String(label ?? "");
+  const point = parseInt(/^U\+([0-9A-F]{4,6})\b/.exec(text)?.[1], 16);
+  return point <= 0x10ffff ? `${String.fromCodePoint(point)} ${text}` : text.replaceAll(/[-_]+/g, " ");
 }
