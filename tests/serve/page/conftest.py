@@ -58,6 +58,10 @@ class Site:
                 return
         pytest.fail(f"the service does not start: {said}")
 
+    def again(self) -> "Site":
+        """Another service of the same."""
+        return Site(self.run, self.gallery, self.queries)
+
     @property
     def port(self) -> int:
         return int(self.address.rstrip("/").rpartition(":")[2])
@@ -82,6 +86,7 @@ class Visit:
         if name is not None:
             playwright.expect(self.page.locator("#asked-name")).to_have_text(re.compile(name))
         playwright.expect(self.page.locator("#now .hits li")).to_have_count(6)
+        playwright.expect(self.page.locator("#answers")).to_have_attribute("aria-busy", "false")
 
     def ranges(self) -> list[str]:
         """Of the network's file, in the order in which they were asked for."""
@@ -144,7 +149,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
-    """Opens a page as a new visitor. At the end nothing may have come from elsewhere, and nothing been complained of."""
+    """Opens a page as a new visitor. In the end nothing came from elsewhere, and the console complains of nothing."""
     visits: list[tuple[Visit, str]] = []
 
     def open_page(address: str, *, script: str = "", **options: Any) -> Visit:

@@ -62,10 +62,8 @@ def test_an_example_is_answered_and_marked(site: Site, visit: Open) -> None:
     choice.click()
     seen.answered(f"An example: {label}".replace("+", r"\+"))
     check_like_python(seen, site, "now", seen.vectors()[-1], 0.13)
-    code = label.split()[1]
-    right = [title.startswith(code) for title in (
-        hit.get_attribute("title") for hit in seen.page.locator("#now .hits li").all()
-    )]  # fmt: skip
+    found = [hit.get_attribute("title") for hit in seen.page.locator("#now .hits li").all()]
+    right = [id.startswith(label.split()[1]) for id in found]
     marks = [mark.get_attribute("aria-label") for mark in seen.page.locator("#now .mark").all()]
     assert marks == ["right" if each else "wrong" for each in right]
     playwright.expect(seen.page.locator("#now .score")).to_have_text(f"{sum(right)} of 6 right")
@@ -96,7 +94,8 @@ def test_up_fetches_only_what_is_between_and_down_nothing(site: Site, visit: Ope
     playwright.expect(fetched).to_contain_text("nothing fetched. Those bytes are here")
     assert len(seen.ranges()) == len(first) + 1
     slider.press("End")
-    playwright.expect(slider).to_have_attribute("aria-valuetext", f"100\u00a0%, the first {ends[1.0] / 1000:.1f}\u00a0kB of the file")
+    all_of_it = f"100\u00a0%, the first {ends[1.0] / 1000:.1f}\u00a0kB of the file"
+    playwright.expect(slider).to_have_attribute("aria-valuetext", all_of_it)
     playwright.expect(fetched).to_contain_text("the bytes in between")
     assert seen.ranges()[len(first) + 1 :] == [f"bytes={ends[above]}-{ends[1.0] - 1}"]
 
@@ -136,7 +135,7 @@ def test_everything_can_be_reached_by_keyboard(site: Site, visit: Open) -> None:
     def reach(name: str) -> None:
         for _ in range(40):
             press("Tab")
-            if name in (seen.page.evaluate("document.activeElement.textContent || document.activeElement.className") or ""):
+            if name in seen.page.evaluate("document.activeElement.textContent || document.activeElement.className"):
                 return
         pytest.fail(f"{name} is not reached")
 

@@ -180,6 +180,15 @@ async function answer() {
   paint(element("asked"), asked.pixels);
   element("asked").hidden = false;
   element("asked-name").textContent = asked.name;
+  element("answers").ariaBusy = "true";
+  try {
+    await answerBy(asking, asked);
+  } finally {
+    if (asked === question) element("answers").ariaBusy = "false";
+  }
+}
+
+async function answerBy(asking, asked) {
   for (const capacity of new Set([now, kept])) {
     if (!asked.found.has(capacity)) {
       const found = await answered(asked, asking, capacity).catch(unless(asking));
