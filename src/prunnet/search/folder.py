@@ -117,7 +117,7 @@ class FolderIndex(VectorIndex):
     def __contains__(self, id: object) -> bool:
         return isinstance(id, str) and bool(id) and id in self._snapshot.find([id])
 
-    def get(self, ids: Sequence[str]) -> dict[str, Record]:
+    def records(self, ids: Sequence[str]) -> dict[str, Record]:
         snapshot = self._snapshot
         return {id: snapshot.record(row) for id, row in snapshot.find([id for id in ids if id]).items()}
 

@@ -73,7 +73,7 @@ class VectorIndex(ABC):
         """
 
     @abstractmethod
-    def get(self, ids: Sequence[str]) -> dict[str, Record]:
+    def records(self, ids: Sequence[str]) -> dict[str, Record]:
         """What is known about those of `ids` that are there."""
 
     def refresh(self) -> None:  # noqa: B027 - most see at once what others write

@@ -119,6 +119,7 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._body: bytes | None = None
+        self._arrived = False
         self._held = 0
         self._status = 0
         self._began = time.perf_counter()
@@ -131,7 +132,8 @@ class _Exchange:
             guard.check(self._scope, Headers(scope=self._scope))
             async with self._deadline:
                 self._body = await self._read()
-                await guard.app(self._scope, self._replay, self._answer)
+                self._arrived = True
+                await guard.app(self._scope, self._replay, self._answer_in_time)
         except RefusedError as refused:
             await refused.response()(self._scope, self._receive, self._answer)
         except TimeoutError:
@@ -145,7 +147,7 @@ class _Exchange:
 
     def _late(self) -> RefusedError:
         seconds = f"{self._guard.limits.seconds:g} seconds"
-        if self._body is None:
+        if not self._arrived:
             return RefusedError(408, f"the request took longer than {seconds} to arrive", connection="close")
         return RefusedError(503, f"this took longer than {seconds}", retry_after="1")
 
@@ -176,15 +178,17 @@ class _Exchange:
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
 
+    async def _answer_in_time(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._deadline.reschedule(None)  # from now on nothing but the reader takes time
+        await self._answer(message)
+
     async def _answer(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._begin(message)
         await self._send(message)
 
     def _begin(self, message: Message) -> None:
-        """The answer is there: from now on nothing but the reader takes time."""
-        if self._deadline.when() is not None and not self._deadline.expired():
-            self._deadline.reschedule(None)
         self._status = message["status"]
         headers = MutableHeaders(scope=message)
         for name, value in self._guard.headers.items():

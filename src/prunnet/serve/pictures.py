@@ -46,7 +46,7 @@ class Pictures:
     def get(self, token: str) -> Thumbnail | None:
         """The picture that `token` stands for, if the index has it and it can be read."""
         id = id_of(token)
-        record = self._index.get([id]).get(id) if id else None
+        record = self._index.records([id]).get(id) if id else None
         file = None if record is None else self._file(record)
         if record is None or file is None:
             return None
