@@ -88,7 +88,9 @@ async function offer() {
   tabs.offered = [...(draws ? ["draw"] : []), ...(asks ? ["query"] : []), "picture", "camera"];
   element("models").hidden = !asks;
   if (draws) drawing.hand = await queries.hand();
-  if (asks && !question) question = await questionOf(queries.example);
+  if (!asks || question) return;
+  const example = await questionOf(queries.example);
+  question ??= example; // by now the visitor may have asked
 }
 
 /** Do `work`; say what goes wrong, and offer what helps. */
