@@ -1,4 +1,4 @@
-"""Fuzzers of every stored format.
+"""Fuzzers of every stored format, and of requests to the service.
 
 python benchmarks/fuzz.py prun --count 1000000 --seed 1     # one format: so many mutants
 python benchmarks/fuzz.py all --seconds 60                  # each for so long, in a process of its own
@@ -21,7 +21,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-FORMATS = {"prun": "Prun", "folders": "Folders", "exports": "Exports", "images": "Images", "documents": "Documents"}
+FORMATS = {
+    "prun": "Prun",
+    "folders": "Folders",
+    "exports": "Exports",
+    "images": "Images",
+    "documents": "Documents",
+    "serve": "Serve",
+}
 ROOT = Path(__file__).parent.parent
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-COUNTS = {"prun": 6_000, "folders": 500, "exports": 10_000, "images": 10_000}
+COUNTS = {"prun": 6_000, "folders": 500, "exports": 10_000, "images": 10_000, "serve": 5_000}
 
 
 def findings(name: str, count: int) -> str:
