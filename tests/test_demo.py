@@ -46,6 +46,7 @@ def test_every_stage_says_what_it_does(finished: tuple[Path, str]) -> None:
     for number, stage in enumerate(STAGES, start=1):
         assert f"\n{number}  {stage}  " in text
     assert "asked by 13 % of family.prun: mAP " in text and "--model" in text and "--capacity 0.13 -k 5 --open" in text
+    assert f"prunnet serve {finished[0] / 'gallery'} --open" in text
     assert "13 %, never trained: " in text and "of what the dense network reaches" in text
 
 

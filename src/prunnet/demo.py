@@ -251,6 +251,8 @@ class _Demo:
         self._say("try it, with one of these pictures or your own:")
         shown = f"prunnet search {place} {os.path.relpath(query or '')} --model {model} -k 5 --open"
         self._say(shown if packed.exists() else shown.replace(model, str(self.out / "13-percent")), "bold")
+        self._say("or draw characters on a page that runs the small network itself:")
+        self._say(f"prunnet serve {place} --open", "bold")
 
     def _photos(self, data: RetrievalData) -> Path:
         """Queries and gallery as files, a folder per class."""

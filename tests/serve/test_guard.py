@@ -190,6 +190,10 @@ def test_the_description_names_every_address_and_loads_nothing(service: Service)
     told = service.get("/openapi.json").json
     assert {"/v1/search", "/v1/family", "/v1/vectors", "/v1/images/{token}", "/metrics"} <= told["paths"].keys()
     assert service.get("/docs").status == 404
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text()
+    for path, methods in told["paths"].items():
+        for method in methods:
+            assert f"`{method.upper()} {path}`" in page
     schema = told["paths"]["/v1/search"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert "family_id" in schema["required"] and json.dumps(told)
 
