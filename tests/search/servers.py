@@ -1,6 +1,7 @@
 """The places in which tests make indexes: folders, and real servers on loopback, each started when first asked for."""
 
 import atexit
+import gc
 import shutil
 import tempfile
 import warnings
@@ -50,8 +51,16 @@ def milvus() -> Any:
     server = import_module("milvus").MilvusServer()
     server.set_base_dir(str(_temporary()))
     atexit.register(server.stop)
-    server.start()
+    start(server)
     return server
+
+
+def start(server: Any) -> None:
+    """Start Milvus, or start it again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        server.start()
+        gc.collect()  # it looks for free ports by sockets that it does not close
 
 
 def _temporary() -> Path:

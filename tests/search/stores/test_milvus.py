@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.search.servers import Store, milvus
+from tests.search.servers import Store, milvus, start
 from tests.search.vectors import contents, names, some
 
 pytest.importorskip("pymilvus")
@@ -89,7 +89,7 @@ def test_a_server_that_stops_in_the_middle_of_an_add_leaves_nothing_of_it(
             index.add(some(1500, seed=1), names(1500))
     assert str(error.value).startswith("milvus://127.0.0.1") and "\n" not in str(error.value)
     monkeypatch.setattr("prunnet.search.stores.milvus.SECONDS", 60.0)
-    milvus().start()
+    start(milvus())
     again = MilvusIndex(f"milvus://127.0.0.1:{milvus().listen_port}/{index.place.rpartition('/')[2]}")
     assert contents(again) == before
     again.add(some(1, seed=2), ["more"])
