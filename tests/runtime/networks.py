@@ -8,6 +8,11 @@ import prunnet
 
 GRID = (0.2, 0.4, 1.0)
 SIDE = 32
+CAPACITIES = (0.05, 0.1, 0.2, 0.4, 1.0)
+PROMISED = (
+    *("resnet18", "resnet50", "resnext50_32x4d", "mobilenetv2_100", "tf_efficientnet_lite0", "vit_small_patch16_224"),
+)
+"""Backbones whose embeddings are compared in full size, at these capacities."""
 
 
 class EveryOperation(nn.Module):
@@ -67,4 +72,13 @@ def every_operation() -> prunnet.PrunableNetwork:
     net = prunnet.convert(EveryOperation(), 8, preprocessing=prunnet.Preprocessing((3, SIDE, SIDE), crop_pct=0.9))
     nn.init.normal_(net.head.norm.bias)
     prunnet.adapt_batchnorm(net, [torch.randn(16, 3, SIDE, SIDE)], capacities=GRID)
+    return net.eval()
+
+
+def whole_backbone(name: str) -> prunnet.PrunableNetwork:
+    """A backbone in full size, untrained, adapted at `CAPACITIES`."""
+    torch.manual_seed(0)
+    net = prunnet.convert(prunnet.create_backbone(name), 64)
+    nn.init.normal_(net.head.norm.bias)
+    prunnet.adapt_batchnorm(net, [torch.randn(2, *net.preprocessing.input_size)], capacities=CAPACITIES)
     return net.eval()

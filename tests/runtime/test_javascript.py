@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from tests.report.browser import CHROMIUM
-from tests.runtime.networks import SIDE, EveryOperation
+from tests.runtime.networks import CAPACITIES, PROMISED, SIDE, EveryOperation, whole_backbone
 from tests.runtime.test_running import picture_of
 
 import prunnet
@@ -159,6 +159,33 @@ def test_in_node(packed, image, tmp_path) -> None:
         ran = subprocess.run(["node", script], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     check(json.loads(ran.stdout), packed, image)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+@pytest.mark.parametrize("name", PROMISED)
+def test_whole_backbones_in_node(name, tmp_path) -> None:
+    net = whole_backbone(name)
+    packed = prunnet.pack(net, tmp_path / "whole.prun", grid=CAPACITIES, runtime=True)
+    image = torch.randn(1, *net.preprocessing.input_size)
+    (tmp_path / "image.bin").write_bytes(image.numpy().tobytes())
+    script = tmp_path / "script.mjs"
+    with serving(packed.read_bytes()) as (address, _):
+        script.write_text(
+            "import { readFileSync } from 'node:fs';\n"
+            f"import {{ PrunNet }} from {json.dumps((MODULE / 'prunnet.js').as_uri())};\n"
+            f"const image = new Float32Array(new Uint8Array(readFileSync('{tmp_path}/image.bin')).buffer);\n"
+            f"const model = await PrunNet.load('{address}/whole.prun', {{ capacity: {CAPACITIES[0]} }});\n"
+            "const told = [];\n"
+            f"for (const capacity of {list(CAPACITIES)}) {{\n"
+            "  await model.upgrade(capacity);\n  told.push([...await model.embed(image)]);\n}\n"
+            "model.close();\nconsole.log(JSON.stringify(told));\n"
+        )
+        ran = subprocess.run(["node", script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    for capacity, embedding in zip(CAPACITIES, json.loads(ran.stdout), strict=True):
+        expected = prunnet.unpack(packed, capacity, backbone=net.backbone)(image)[0]
+        assert torch.tensor(embedding) @ expected >= 0.99999, capacity
 
 
 def test_module_and_library_together_are_small() -> None:

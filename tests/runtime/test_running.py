@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 from tests.networks import HandWritten
-from tests.runtime.networks import GRID, SIDE, EveryOperation
+from tests.runtime.networks import CAPACITIES, GRID, PROMISED, SIDE, EveryOperation, whole_backbone
 from tests.storage.prun.test_sources import CountingFile, RangeHandler
 
 import prunnet
@@ -76,25 +76,14 @@ def test_backbones_give_what_torch_gives(name, tmp_path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [
-        *(
-            "resnet18",
-            "resnet50",
-            "resnext50_32x4d",
-            "mobilenetv2_100",
-            "tf_efficientnet_lite0",
-            "mobilenetv3_small_050",
-        ),
-        *("vit_small_patch16_224", "efficientnet_b0", "mobilenetv3_large_100", "convnext_atto", "regnety_002"),
-    ],
+    (
+        *PROMISED,
+        *("mobilenetv3_small_050", "efficientnet_b0", "mobilenetv3_large_100", "convnext_atto", "regnety_002"),
+    ),
 )
 def test_whole_backbones_give_what_torch_gives(name, tmp_path) -> None:
-    torch.manual_seed(0)
-    net = prunnet.convert(prunnet.create_backbone(name), 64)
-    torch.nn.init.normal_(net.head.norm.bias)
-    grid = (0.05, 0.1, 0.2, 0.4, 1.0)
-    prunnet.adapt_batchnorm(net, [torch.randn(2, *net.preprocessing.input_size)], capacities=grid)
-    check_equal(net, grid, tmp_path / "a.prun", net.preprocessing.input_size[1])
+    net = whole_backbone(name)
+    check_equal(net, CAPACITIES, tmp_path / "a.prun", net.preprocessing.input_size[1])
 
 
 def test_a_weight_that_is_used_twice(tmp_path) -> None:
