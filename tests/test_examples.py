@@ -12,6 +12,7 @@ from PIL import Image
 
 import prunnet
 from prunnet.demo import demo_settings
+from tests.search.servers import milvus, postgres
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -75,6 +76,19 @@ def test_search_a_gallery(trained: Path) -> None:
     *lines, last = run("search_a_gallery.py", "--run", trained).splitlines()
     assert len(lines) >= 8 and all(re.match(r"([✓✗] ){5}U\+", line) for line in lines)
     assert re.match(r"nearest in store 9: U\+.*, cosine .*, by 20 %$", last)
+
+
+@pytest.mark.stores
+def test_search_in_postgresql(trained: Path) -> None:
+    text = run("search_in_postgresql.py", "--run", trained, "--store", postgres("postgresql").get_uri())
+    assert len(re.findall(r"cosine .*, store 1$", text, re.MULTILINE)) == 3
+    assert len(re.findall(r": [1-3] in stock$", text, re.MULTILINE)) == 3
+
+
+@pytest.mark.stores
+def test_search_in_milvus(trained: Path) -> None:
+    text = run("search_in_milvus.py", "--run", trained, "--store", f"127.0.0.1:{milvus().listen_port}")
+    assert len(re.findall(r"cosine .*, store 1$", text, re.MULTILINE)) == 3 and "vectors, by member: {(" in text
 
 
 def test_progressive_download(trained: Path) -> None:

@@ -1,6 +1,8 @@
 """Pictures as they should be read: from any mode to 8-bit grey or RGB, by one rule for files and for PIL images."""
 
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -30,26 +32,30 @@ MAX_PIXELS = 80_000_000
 
 def read_picture(path: str) -> Image.Image:
     """The picture in the file at `path`, in mode L or RGB; of several frames or pages the first."""
-    try:
+    with _speaking_of(path):
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise ImageError("it is not a regular file")  # to open a pipe is to wait for its writer
         with Path(path).open("rb") as file:
-            return _decoded(file)
-    except FileNotFoundError:
-        raise UnreadableImageError(f"{path}: no such image") from None
-    except Exception as error:  # damaged files raise whatever the misread bytes lead to
-        raise UnreadableImageError(f"{path}: cannot be read as an image ({error})".replace("\n", " ")) from None
+            return _read(file)
 
 
-def decode_picture(data: bytes) -> Image.Image:
-    """The picture that `data` is the file of, as `read_picture` reads it."""
+def decode_picture(encoded: bytes, name: str) -> Image.Image:
+    """The same of the bytes of a file; errors speak of `name`."""
+    with _speaking_of(name):
+        return _read(BytesIO(encoded))
+
+
+@contextmanager
+def _speaking_of(name: str) -> Iterator[None]:
     try:
-        return _decoded(BytesIO(data))
-    except Exception as error:
-        raise ImageError(f"this cannot be read as an image ({error})".replace("\n", " ")) from None
+        yield
+    except FileNotFoundError:
+        raise UnreadableImageError(f"{name}: no such image") from None
+    except Exception as error:  # damaged files raise whatever the misread bytes lead to
+        raise UnreadableImageError(f"{name}: cannot be read as an image ({error})".replace("\n", " ")) from None
 
 
-def _decoded(file: IO[bytes]) -> Image.Image:
+def _read(file: IO[bytes]) -> Image.Image:
     picture = _open(file)
     width, height = picture.size
     if width * height > MAX_PIXELS:

@@ -63,6 +63,7 @@ SETTINGS: Mapping[str, Any] = {
     "score_lr": 1.0,
     "distillation": 2.0,
     "epochs": 15,
+    "batch_size": 64,
     "lr": 0.2,
     "adapt_batches": 60,
 }

@@ -1,5 +1,6 @@
 import pickle
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from prunnet.data import (
     ShuffledSampler,
     collate,
     make_loader,
+    read_ahead,
     train_transform,
 )
 from prunnet.data.images import FilePixels
@@ -48,6 +50,21 @@ def test_without_a_sampler_images_come_in_order(images):
     assert torch.cat([batch.indices for batch in batches]).tolist() == list(range(24))
     torch.testing.assert_close(batches[0].images[3], plain(images.image(3)))
     assert batches[0].labels.tolist() == images.labels[:10].tolist()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_reading_ahead_changes_nothing_else(images, damaged, workers):
+    expected = make_loader(images, plain, batch_size=5)
+    found = list(read_ahead(make_loader(images, plain, batch_size=5, workers=workers)))
+    assert len(found) == len(expected) == 5
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(ours.images, theirs.images) and torch.equal(ours.indices, theirs.indices)
+    with pytest.raises(UnreadableImageError, match=r"3\.png"):
+        list(read_ahead(make_loader(damaged, plain, 1, workers=workers)))
+    stopped = read_ahead(make_loader(damaged, plain, 1, workers=workers))
+    next(stopped)
+    stopped.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("reading")]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

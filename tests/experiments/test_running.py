@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from tests.experiments.conftest import RATES, ROWS, SEEDS, SUITE, TINY, only
 from prunnet.errors import PrunNetError, SuiteError
 from prunnet.evaluation import CompatibilityMatrix, Model
 from prunnet.experiments import Row, compare
-from prunnet.experiments.comparison import TUNING_SEED, Comparison, run_all, tuning_score
-from prunnet.experiments.jobs import Job, held
+from prunnet.experiments.comparison import TUNING_SEEDS, Comparison, run_all, tuning_score
+from prunnet.experiments.jobs import Job, held, sweep_held
 from prunnet.experiments.results import gather
 from prunnet.runs.settings import read_yaml
 from prunnet.training.trainer import Trainer
@@ -33,17 +34,20 @@ def jobs_named(said: list[str]) -> list[str]:
 def test_every_run_is_made_once_in_an_order_that_can_work(finished: tuple[Path, list[str]]) -> None:
     out, said = finished
     made = jobs_named(said)
-    assert len(made) == len(set(made)) == 12  # three rows, two rates and two seeds each
-    tuned = {job.rsplit(" ", 1)[0] for job in made[:6]}
+    assert len(made) == len(set(made)) == 18  # three rows: two rates with two seeds each, then two seeds
+    tuned = {job.rsplit(" ", 1)[0] for job in made[:12]}
     assert tuned == {f"{name} lr {rate:g} seed" for name in ROWS for rate in RATES}
-    assert all(job.endswith(" 0") for job in made[6:9]) and all(job.endswith(" 1") for job in made[9:])
+    assert all(job.endswith(" 0") for job in made[12:15]) and all(job.endswith(" 1") for job in made[15:])
     assert Job("added", 0.03, 100).run(out).state == "done"
 
 
-def test_the_best_rate_of_the_tuning_seed_is_used(finished: tuple[Path, list[str]]) -> None:
+def test_the_best_rate_of_the_tuning_seeds_is_used(finished: tuple[Path, list[str]]) -> None:
     out, _ = finished
     for name, row in ROWS.items():
-        scores = {rate: tuning_score(Job(name, rate, 100).run(out).matrix, row) for rate in RATES}
+        scores = {
+            rate: sum(tuning_score(Job(name, rate, seed).run(out).matrix, row) for seed in TUNING_SEEDS)
+            for rate in RATES
+        }
         best = max(scores, key=scores.__getitem__)
         other = next(rate for rate in RATES if rate != best)
         assert all(Job(name, best, seed).run(out).state == "done" for seed in SEEDS)
@@ -62,7 +66,7 @@ def test_what_is_finished_is_not_run_again(finished: tuple[Path, list[str]]) -> 
     run_all(Comparison(SUITE, finished[0], TINY, SEEDS, RATES), said.append)
     assert said == []
     compare(SUITE, out=finished[0], rates=RATES, seeds=SEEDS, say=said.append, dry_run=True, **TINY)
-    assert "2/2 rates tried" in said[-1] and "2/2 seeds" in said[-1] and "needs prunnet-paper" in said[-1]
+    assert "4/4 tuning runs" in said[-1] and "2/2 seeds" in said[-1] and "needs prunnet-paper" in said[-1]
     assert said[-1].endswith("0 runs left")
     compare(SUITE, out=finished[0], rates=RATES, seeds=(0, 1, 2), say=said.append, dry_run=True, **TINY)
     assert "3 runs left, about" in said[-1]
@@ -188,6 +192,11 @@ def test_a_lock_is_held_by_one_and_freed_by_death(tmp_path) -> None:
         """
     )
     assert subprocess.run([sys.executable, "-c", holder]).returncode == -signal.SIGKILL
+    lock = tmp_path / ".jobs" / ".a_0.1_0.lock"
+    assert lock.exists()
+    with held(tmp_path, Job("b", 0.1, 0)):
+        sweep_held(tmp_path)
+        assert not lock.exists() and (tmp_path / ".jobs" / ".b_0.1_0.lock").exists()
     with held(tmp_path, job) as again:
         assert again
 
@@ -204,7 +213,7 @@ def test_a_lock_is_held_by_one_and_freed_by_death(tmp_path) -> None:
         ({"suite": "table1", "preset": "paper-veri776"}, "but paper-veri776 is made for 56.25 %, 25 %, 6.25 %"),
         ({"suite": "table1", "seeds": (0, 0)}, "seeds must be different whole numbers from 0 on"),
         ({"suite": "table1", "seeds": (-1,)}, "found -1"),
-        ({"suite": "table1", "seeds": (100,)}, "and not 100, which tunes"),
+        ({"suite": "table1", "seeds": (100,)}, "and not 100 or 101, which tune"),
         ({"suite": "table1", "rates": (0.1, -1.0)}, "rates must be different positive numbers; found 0.1, -1"),
         ({"suite": "table1", "rates": (float("nan"),)}, "found nan"),
     ],
@@ -223,16 +232,17 @@ def test_rates_lie_around_the_settings_own(tmp_path) -> None:
 
 
 def test_a_grid_of_rates_grows_beyond_its_end_while_that_is_best(tmp_path) -> None:
-    def tried(rate: float, score: float | None) -> None:
-        folder = Job("prunnet-paper", rate, TUNING_SEED).run(tmp_path).folder
-        folder.mkdir(parents=True)
-        if score is None:
-            (folder / "diverged.txt").write_text("at step 3")
-            return
-        models = (Model(1.0, "f"), Model(0.2, "f"))
-        matrix = CompatibilityMatrix(models, np.full((2, 2), score), "mAP", "glyphs", 8)
-        (folder / "evaluation").mkdir()
-        matrix.to_json(folder / "evaluation" / "matrix.json")
+    def tried(rate: float, score: float | None, seeds: Sequence[int] = TUNING_SEEDS) -> None:
+        for seed in seeds:
+            folder = Job("prunnet-paper", rate, seed).run(tmp_path).folder
+            folder.mkdir(parents=True)
+            if score is None:
+                (folder / "diverged.txt").write_text("at step 3")
+                continue
+            models = (Model(1.0, "f"), Model(0.2, "f"))
+            matrix = CompatibilityMatrix(models, np.full((2, 2), score), "mAP", "glyphs", 8)
+            (folder / "evaluation").mkdir()
+            matrix.to_json(folder / "evaluation" / "matrix.json")
 
     comparison = Comparison(only("prunnet-paper"), tmp_path, TINY, SEEDS, (0.3, 0.03, 0.1))
     assert comparison.rates_of("prunnet-paper") == [0.03, 0.1, 0.3]  # nothing is known yet
@@ -240,7 +250,9 @@ def test_a_grid_of_rates_grows_beyond_its_end_while_that_is_best(tmp_path) -> No
         tried(rate, score)
     assert comparison.rates_of("prunnet-paper") == [0.03, 0.1, 0.3, 1.0] and comparison.seed_jobs("prunnet-paper") == []
     tried(1.0, 0.5)
-    tried(3.0, None)
+    tried(3.0, 0.9, TUNING_SEEDS[:1])
+    assert comparison.best_rate("prunnet-paper") is None  # the other seed is missing
+    tried(3.0, None, TUNING_SEEDS[1:])
     assert comparison.rates_of("prunnet-paper") == [0.03, 0.1, 0.3, 1.0, 3.0]
     assert comparison.best_rate("prunnet-paper") == 1.0
 
@@ -251,4 +263,4 @@ def test_a_grid_of_rates_grows_beyond_its_end_while_that_is_best(tmp_path) -> No
     for rate in (100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000.0):
         tried(rate, rate / 1e5)
     assert rising.rates_of("prunnet-paper")[-1] == rising.best_rate("prunnet-paper") == 30000  # not for ever
-    assert len(Comparison(only("prunnet-paper"), tmp_path, TINY, SEEDS, (100, 300)).tuning("prunnet-paper")) == 2
+    assert len(Comparison(only("prunnet-paper"), tmp_path, TINY, SEEDS, (100, 300)).tuning("prunnet-paper")) == 4

@@ -2,6 +2,8 @@ import pytest
 import torch
 
 from prunnet.experiments import ROWS, SUITES
+from prunnet.experiments.comparison import Comparison
+from prunnet.experiments.jobs import Job
 from prunnet.experiments.suites import SMALL_BACKBONES
 from prunnet.network import create_backbone
 from prunnet.runs import PRESETS, resolve
@@ -32,6 +34,15 @@ def test_rows_with_the_same_settings_are_one_row() -> None:
     named = {name: row for name, row in ROWS.items() if not name.startswith(("independent-", "sfsc-"))}
     settings = [(row.old, *sorted((key, repr(value)) for key, value in row.settings.items())) for row in named.values()]
     assert len(set(settings)) == len(settings)
+
+
+def test_backbone_options_of_a_row_are_added_to_the_common_ones(tmp_path) -> None:
+    common = PRESETS["omniglot-small"]
+    made = Comparison(SUITES["training"], tmp_path, common)
+    settings = made.settings(Job("released", 0.1, 0))
+    assert settings is not None
+    assert settings["backbone_options"] == {**common["backbone_options"], "zero_init_last": False}
+    assert resolve(settings).norm_decay == resolve(settings).weight_decay
 
 
 @pytest.mark.parametrize("name", SMALL_BACKBONES)

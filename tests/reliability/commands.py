@@ -133,21 +133,26 @@ def sampled(operations: int, count: int, seed: int) -> Iterable[int]:
     return sorted(Random(seed).sample(range(1, operations + 1), min(count, operations)))
 
 
-def kill_everywhere(step: int) -> int:
-    """Every command at every `step`-th of its operations; fails if one did not end as promised."""
+def kill_everywhere(step: int, start: int = 1, name: str | None = None) -> int:
+    """Every command, or the one of that name, at every `step`-th of its operations from `start` on; fails if one did
+    not end as promised.
+    """
     findings = 0
     for command in commands():
+        if name not in (None, command.name):
+            continue
         with tempfile.TemporaryDirectory() as folder:
             root, prepared = Path(folder, "root"), Path(folder, "prepared")
             root.mkdir()
             command.begin(root, prepared)
-            for at in range(1, command.operations + 1, step):
+            places = range(start, command.operations + 1, step)
+            for at in places:
                 try:
                     command.kill(root, prepared, at)
                 except Exception as error:
                     findings += 1
                     print(f"{command.name} killed at operation {at}: {error}", flush=True)
-            print(f"{command.name}: killed at {len(range(1, command.operations + 1, step))} operations", flush=True)
+            print(f"{command.name}: killed at {len(places)} operations", flush=True)
     print(f"kills_findings: {findings}")
     return min(1, findings)
 

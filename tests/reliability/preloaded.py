@@ -1,5 +1,6 @@
 """What the commands import on their way, so that a process that is to die need not."""
 
+import faiss  # noqa: F401
 import matplotlib.pyplot  # noqa: F401
 import typer.testing  # noqa: F401
 

@@ -33,7 +33,7 @@ def test_assignments_are_read_as_yaml_and_reach_into_mappings() -> None:
         ({"optimiser": "adam"}, "optimiser: .*'sgd' or 'adamw'.*found 'adam'"),
         ({"epochs": 0}, "epochs: .*greater than 0"),
         ({"batch_size": 10, "accumulate": 3}, "batch_size 10 must be a multiple of accumulate 3"),
-        ({"classes_per_batch": 4, "images_per_class": 4}, "batch_size 64 must be classes_per_batch"),
+        ({"classes_per_batch": 4, "images_per_class": 4}, "batch_size 32 must be classes_per_batch"),
         ({"schedule": "multistep"}, "multistep needs milestones"),
     ],
 )

@@ -73,6 +73,7 @@ static pk_conv random_conv(void)
     c.stride_h = simple ? between(1, 2) : between(1, 4), c.stride_w = simple ? c.stride_h : between(1, 4);
     c.pad_top = between(0, c.kernel_h - 1), c.pad_left = between(0, c.kernel_w - 1);
     int32_t below = between(0, c.kernel_h - 1), right = between(0, c.kernel_w - 1);
+    if (!between(0, 7)) c.pad_top += between(0, 60), c.pad_left += between(0, 60), below += between(0, 60), right += between(0, 200);
     int32_t spare_h = c.in_h + c.pad_top + below - c.kernel_h, spare_w = c.in_w + c.pad_left + right - c.kernel_w;
     c.out_h = spare_h < 0 ? 1 : spare_h / c.stride_h + 1, c.out_w = spare_w < 0 ? 1 : spare_w / c.stride_w + 1;
     c.activation = between(0, PK_ACTIVATIONS - 1), c.method = between(0, 3), c.parts = between(0, 3);

@@ -34,6 +34,9 @@ told.picture = [...await model.embed(picture)];
 await model.upgrade(0.4);
 told.upgraded = [...await model.embed(image)];
 told.bytes = model.bytes;
+told.held = model.held;
+await model.upgrade(0.2);
+told.heldStill = model.held;
 told.wrong = await model.upgrade(0.3).catch((error) => error.message);
 told.odd = await model.embed({ data: new Uint8Array(7), width: 2, height: 2 }).catch((error) => error.message);
 const plain = await PrunNet.load(address.replace("every", "plain"), { capacity: 0.2, cache: false });
@@ -136,6 +139,8 @@ def check(told: dict[str, Any], packed: Path, image: torch.Tensor) -> None:
     assert told["familyId"] == runtime.family_id
     assert told["info"][:4] == [0.2, list(runtime.grid), runtime.embedding_dim, [3, SIDE, SIDE]]
     assert told["progress"] > 0
+    assert told["bytes"] == prefix_bytes(packed, 0.4)
+    assert told["held"] == told["heldStill"] == min(packed.stat().st_size, max(32768, told["bytes"]))
     assert "no band that ends at 30 %; it has 20 %, 40 %, 100 %" in told["wrong"]
     assert "1, 3 or 4 bytes each" in told["odd"]
     assert "checksum" in told["damaged"]

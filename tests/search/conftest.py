@@ -4,10 +4,16 @@ from typing import Any
 import pytest
 from tests.data.conftest import draw  # noqa: F401 (fixture)
 from tests.reliability.works import TINY
+from tests.search.servers import KINDS, Store
 
 import prunnet
 
 SETTINGS: dict[str, Any] = {**TINY, "capacities": (0.5,), "quiet": True}
+
+
+@pytest.fixture(params=["folder", *(pytest.param(kind, marks=pytest.mark.stores) for kind in KINDS)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return Store(request.param, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from prunnet import Embeddings
-from prunnet.search.folder import FolderIndex
+from prunnet import Embeddings, VectorIndex
 
 FAMILY = "family-a"
 
@@ -40,13 +38,11 @@ def clustered(count: int, dimension: int = 32, centres: int = 200, seed: int = 0
 Contents = dict[str, tuple[list[float], dict[str, Any], float, str]]
 
 
-def contents(index: FolderIndex) -> Contents:
+def contents(index: VectorIndex) -> Contents:
     """Everything in it by id: vector, metadata, and the member and family that made it."""
-    snapshot, found = index.snapshot, {}
-    for row in np.flatnonzero(snapshot.live).tolist():
-        record = snapshot.record(row)
-        number = int(np.searchsorted(snapshot.starts, row, "right")) - 1
-        vector = snapshot.segments[number].vectors[row - int(snapshot.starts[number])].tolist()
-        assert record.id not in found, f"{record.id} is there twice"
-        found[record.id] = (vector, record.metadata, record.capacity, record.family_id)
+    found: Contents = {}
+    for vectors, records in index.scan():
+        for vector, record in zip(vectors.tolist(), records, strict=True):
+            assert record.id not in found, f"{record.id} is there twice"
+            found[record.id] = (vector, record.metadata, record.capacity, record.family_id)
     return found

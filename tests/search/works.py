@@ -76,22 +76,32 @@ def apply(index: Any, kind: str, argument: Any) -> None:
         index.compact()
 
 
+BEGUN, ENDED = "begun", "ended"
+
+
 def go_on(folder: Path, seed: int, done: int, sender: Any) -> None:
-    """Make the calls after the first `done`, and tell after each how many there are now."""
+    """Make the calls after the first `done`, and tell when each begins and when it has ended."""
     from itertools import islice
 
     import torch
 
-    from prunnet.search.folder import FolderIndex
+    from prunnet.search import folder as folder_module
 
     torch.set_num_threads(1)
-    index = FolderIndex(folder)
-    for number, step in enumerate(islice(steps(seed), done, None), done + 1):
-        apply(index, *step)
-        sender.send(number)
+    folder_module.EXACT_ROWS = MANY
+    index = folder_module.FolderIndex(folder)
+    for kind, argument in islice(steps(seed), done, None):
+        sender.send((BEGUN, kind))
+        apply(index, kind, argument)
+        sender.send((ENDED, kind))
 
 
-def upgrade(folder: Path, run: Path) -> None:
+MANY = 20
+"""Vectors, above which a gallery that is compacted gets an approximate index."""
+
+
+def upgrade(folder: Path, run: Path, sender: Any = None) -> None:
+    """Tell, if there is somebody to tell, when it begins and when it has ended."""
     import torch
 
     import prunnet
@@ -102,4 +112,9 @@ def upgrade(folder: Path, run: Path) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     indexing.ROWS_AT_ONCE = 3
-    upgrade_gallery(FolderIndex(folder), prunnet.Run(run), open_encoder(run), accept=True, batch_size=3)
+    new, encoder = prunnet.Run(run), open_encoder(run)
+    if sender is not None:
+        sender.send((BEGUN, "upgrade"))
+    upgrade_gallery(FolderIndex(folder), new, encoder, accept=True, batch_size=3)
+    if sender is not None:
+        sender.send((ENDED, "upgrade"))

@@ -1,18 +1,21 @@
 """`prunnet index`: a gallery of images that every member of a family can ask."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from prunnet.search import Indexed
+    from prunnet.search import Engine, Indexed
 
 app = typer.Typer(help="Make a gallery of images, change it, and look after it.", no_args_is_help=True)
 
-Gallery = Annotated[Path, typer.Argument(metavar="GALLERY", help="The folder of a gallery.")]
+Gallery = Annotated[
+    str, typer.Argument(metavar="GALLERY", help="The folder of a gallery, or its address (postgresql://…, milvus://…).")
+]
 Images = Annotated[
-    str, typer.Argument(metavar="IMAGES", help="A folder, a picture, a manifest (.csv, .parquet) or a data set's name.")
+    str,
+    typer.Argument(metavar="IMAGES", help="A folder, a picture, a table or manifest (.csv, .parquet), or a data set."),
 ]
 Root = Annotated[Path | None, typer.Option(help="Folder of the images of a manifest or named data set.")]
 Capacity = Annotated[float | None, typer.Option(help="Which member embeds; default: the largest there is.")]
@@ -21,6 +24,15 @@ Unique = Annotated[bool, typer.Option("--unique", help="Leave out pictures that 
 Replace = Annotated[bool, typer.Option("--replace", help="Embed images again whose ids are there.")]
 BatchSize = Annotated[int, typer.Option(help="Images embedded at once.", min=1)]
 Workers = Annotated[int, typer.Option(help="Processes that read images.", min=0)]
+EngineName = Literal["process", "ray"]
+EngineOption = Annotated[EngineName, typer.Option("--engine", help="Who embeds: this process, or many by Ray.")]
+Concurrency = Annotated[int | None, typer.Option(help="Of ray: how many workers.", min=1, show_default="1")]
+NumCpus = Annotated[int | None, typer.Option(help="Of ray: CPUs of each worker.", min=1, show_default="1")]
+NumGpus = Annotated[float | None, typer.Option(help="Of ray: GPUs of each worker.", min=0, show_default="0")]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Of ray: a cluster, as auto or ray://HOST:10001.", show_default="started here, for this call"),
+]
 
 
 @app.command("build")
@@ -29,13 +41,26 @@ def build(
         str, typer.Argument(metavar="MODEL", help="A run, family or subnetwork, a .prun, or an exported .onnx.")
     ],
     images: Images,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the gallery.")] = Path("gallery"),
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            "--store",
+            "-o",
+            help="Where the gallery is to be: a folder, postgresql://… or milvus://… (both names mean the same).",
+        ),
+    ] = "gallery",
     root: Root = None,
     capacity: Capacity = None,
     prefix: Prefix = "",
     unique: Unique = False,
     batch_size: BatchSize = 64,
     workers: Workers = 0,
+    engine: EngineOption = "process",
+    concurrency: Concurrency = None,
+    num_cpus: NumCpus = None,
+    num_gpus: NumGpus = None,
+    address: Address = None,
 ) -> None:
     """Embed images into a gallery. Stopped and called again, it goes on where it was.
 
@@ -43,8 +68,12 @@ def build(
     are listed, and left out.
 
     Examples:  prunnet index build runs/a photos/ --out gallery/
+               prunnet index build runs/a photos/ --store postgresql://localhost/shop
+               prunnet index build runs/a photos/ --store milvus://localhost:19530/shop
+               prunnet index build dense.onnx photos.parquet --engine ray --concurrency 8
     """
-    _add(out, model, images, root, capacity, prefix, False, unique, batch_size, workers)
+    embed = _engine(engine, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus, address=address)
+    _add(out, model, images, root, capacity, prefix, False, unique, batch_size, workers, embed)
 
 
 @app.command("add")
@@ -61,15 +90,21 @@ def add(
     unique: Unique = False,
     batch_size: BatchSize = 64,
     workers: Workers = 0,
+    engine: EngineOption = "process",
+    concurrency: Concurrency = None,
+    num_cpus: NumCpus = None,
+    num_gpus: NumGpus = None,
+    address: Address = None,
 ) -> None:
     """Embed more images into a gallery. Any member of its family may; those whose ids are there are left as they are.
 
     Examples:  prunnet index add gallery/ more/   ·   prunnet index add gallery/ more/ --model camera.prun --unique
     """
-    from prunnet.search.folder import FolderIndex
+    from prunnet.search import VectorIndex
 
-    made_by = model or FolderIndex(gallery).made_with
-    _add(gallery, made_by, images, root, capacity, prefix, replace, unique, batch_size, workers)
+    made_by = model or VectorIndex.open(gallery).made_with
+    embed = _engine(engine, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus, address=address)
+    _add(gallery, made_by, images, root, capacity, prefix, replace, unique, batch_size, workers, embed)
 
 
 @app.command("remove")
@@ -81,32 +116,33 @@ def remove(
     Examples:  prunnet index remove gallery/ chair/1.jpg chair/2.jpg
     """
     from prunnet.cli.arguments import say
-    from prunnet.search.folder import FolderIndex
+    from prunnet.search import VectorIndex
 
-    index = FolderIndex(gallery)
+    index = VectorIndex.open(gallery)
     index.remove(ids)
-    say(f"{len(ids):,} removed, {len(index):,} left in {gallery}")
+    say(f"{len(ids):,} removed, {len(index):,} left in {index.place}")
 
 
 @app.command("check")
 def check(gallery: Gallery) -> None:
     """Read every byte of a gallery and compare it with what was written; names each file that is damaged.
 
-    Ends with 0 if all is well, with 1 otherwise.
+    Of a store: that it answers, and that what it holds agrees with what it says about itself. Ends with 0 if all is
+    well, with 1 otherwise.
 
     Examples:  prunnet index check gallery/
     """
     from rich.console import Console
 
     from prunnet.cli.arguments import say
-    from prunnet.search.checking import problems
+    from prunnet.search.places import engine_for, shown
 
-    found, vectors = problems(gallery)
+    found, vectors = engine_for(gallery).check(gallery)
     for problem in found:
         Console(stderr=True).print(problem, style="red", markup=False, highlight=False, soft_wrap=True)
     if found:
         raise typer.Exit(1)
-    say(f"{gallery} is whole: {vectors:,} vectors", "green")
+    say(f"{shown(gallery)} is whole: {vectors:,} vectors", "green")
 
 
 @app.command("compact")
@@ -120,12 +156,12 @@ def compact(
     """
     from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
-    from prunnet.search.folder import FolderIndex
+    from prunnet.search import VectorIndex
 
-    index = FolderIndex(gallery)
+    index = VectorIndex.open(gallery)
     before = index.bytes
     index.compact(memory)
-    say(f"{gallery}: {format_quantity(before, 'B')} before, {format_quantity(index.bytes, 'B')} now")
+    say(f"{index.place}: {format_quantity(before, 'B')} before, {format_quantity(index.bytes, 'B')} now")
 
 
 @app.command("info")
@@ -141,34 +177,27 @@ def info(gallery: Gallery) -> None:
     from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
-    from prunnet.search.folder import FolderIndex
-    from prunnet.search.upgrading import verdict
+    from prunnet.search import VectorIndex, verdict
 
-    index = FolderIndex(gallery)
-    manifest = index.manifest
+    index = VectorIndex.open(gallery)
     size = format_quantity(index.bytes, "B")
     table = Table(
-        title=escape(f"{gallery}: {len(index):,} vectors of {index.dimension} dimensions, {size}"), title_justify="left"
+        title=escape(f"{index.place}: {len(index):,} vectors of {index.dimension} dimensions, {size}"),
+        title_justify="left",
     )
     for heading in ("family", "member", "vectors"):
         table.add_column(heading, justify="left" if heading == "family" else "right")
     for (family_id, capacity), count in index.made_by().items():
         table.add_row(family_id, format_capacity(capacity), f"{count:,}")
     Console().print(table)
-    for generation in manifest.generations:
-        state = "retired" if generation.retired else "current" if generation is manifest.current else "being replaced"
+    for generation in index.generations:
+        current = generation is index.generations[-1]
+        state = "retired" if generation.retired else "current" if current else "being replaced"
         say(f"family {generation.family_id}: {state}")
         if generation.evidence is not None:
             say(f"  {verdict(generation.evidence)}")
-    if manifest.removed_rows:
-        say(f"{manifest.removed_rows:,} vectors were removed or replaced; prunnet index compact frees their room")
-    if (found := manifest.approximate) is None:
-        say("search is exact: every vector is compared")
-    else:
-        say(
-            f"search is approximate: {found.codes} codes in {found.lists:,} lists, {found.probes} of them looked into; "
-            f"recall@10 {found.recall:.3f} on {found.sample} of its vectors"
-        )
+    for note in index.notes():
+        say(note)
 
 
 @app.command("upgrade")
@@ -196,11 +225,10 @@ def upgrade(
     """
     from prunnet.cli.arguments import say
     from prunnet.runs import Run
-    from prunnet.search import images_in, open_encoder, verdict
+    from prunnet.search import VectorIndex, images_in, open_encoder, verdict
     from prunnet.search import upgrade as upgrade_gallery
-    from prunnet.search.folder import FolderIndex
 
-    index, run = FolderIndex(gallery), Run(to)
+    index, run = VectorIndex.open(gallery), Run(to)
     run.require_finished()
     done = upgrade_gallery(
         index,
@@ -214,7 +242,7 @@ def upgrade(
     if done.evidence is not None:
         say(verdict(done.evidence))
     _list_unreadable(done.indexed)
-    say(f"{gallery}: {done.indexed.added:,} of {len(index):,} embedded anew by family {index.family_id}")
+    say(f"{index.place}: {done.indexed.added:,} of {len(index):,} embedded anew by family {index.family_id}")
     if done.left:
         say(
             f"{len(done.left):,} are still of an older family, {done.left[0]} among them, and go on answering: put "
@@ -225,7 +253,7 @@ def upgrade(
 
 
 def _add(
-    gallery: Path,
+    gallery: str,
     model: str,
     images: str,
     root: Path | None,
@@ -235,11 +263,11 @@ def _add(
     unique: bool,
     batch_size: int,
     workers: int,
+    engine: "Engine",
 ) -> None:
     from prunnet.cli.arguments import say
     from prunnet.network.capacity import format_capacity
-    from prunnet.search import images_in, index, open_encoder
-    from prunnet.search.folder import FolderIndex
+    from prunnet.search import VectorIndex, images_in, index, open_encoder
 
     found = images_in(images, root)
     encoder = open_encoder(model, capacity)
@@ -252,12 +280,26 @@ def _add(
         unique=unique,
         batch_size=batch_size,
         workers=workers,
+        engine=engine,
         made_with=model,
     )
     _list_unreadable(done)
-    made = FolderIndex(gallery)
-    say(f"{gallery}: {done}, by the {format_capacity(encoder.capacity)} network of family {encoder.family_id}")
-    say(f"{len(made):,} vectors; ask it: prunnet search {gallery} QUERY.jpg --model {model}")
+    made = VectorIndex.open(gallery)
+    say(f"{made.place}: {done}, by the {format_capacity(encoder.capacity)} network of family {encoder.family_id}")
+    say(f"{len(made):,} vectors; ask it: prunnet search {made.place} QUERY.jpg --model {model}")
+
+
+def _engine(name: EngineName, **settings: Any) -> "Engine":
+    from prunnet.errors import ConfigError
+    from prunnet.evaluation import embedded_batches
+    from prunnet.search import RayEngine
+
+    given = {key: value for key, value in settings.items() if value is not None}
+    if name == "ray":
+        return RayEngine(**given)
+    for key in given:
+        raise ConfigError(f"--{key.replace('_', '-')} is for --engine ray")
+    return embedded_batches
 
 
 def _list_unreadable(done: "Indexed") -> None:

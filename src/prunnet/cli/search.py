@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def search(
-    gallery: Annotated[Path, typer.Argument(metavar="GALLERY", help="The folder of a gallery.")],
+    gallery: Annotated[
+        str,
+        typer.Argument(metavar="GALLERY", help="The folder of a gallery, or its address (postgresql://…, milvus://…)."),
+    ],
     queries: Annotated[
         str, typer.Argument(metavar="QUERY", help="A picture, a folder of them, a manifest or a data set's name.")
     ],
@@ -43,11 +46,10 @@ def search(
 
     from prunnet.cli.arguments import say
     from prunnet.report.answers import write_answers_page
-    from prunnet.search import images_in, open_encoder
+    from prunnet.search import VectorIndex, images_in, open_encoder
     from prunnet.search.asking import ask
-    from prunnet.search.folder import FolderIndex
 
-    index = FolderIndex(gallery)
+    index = VectorIndex.open(gallery)
     images = images_in(queries, root, "query")
     encoder = open_encoder(model or index.made_with, capacity)
     asked = ask(index, encoder, images, k, _conditions(where), batch_size=batch_size, workers=workers)

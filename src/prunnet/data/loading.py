@@ -2,7 +2,9 @@
 
 import inspect
 import random
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
@@ -154,6 +156,19 @@ def make_loader(
     if sampler is None:
         return Loader(dataset, batch_size=batch_size, **options)
     return Loader(dataset, batch_sampler=_Seeded(sampler), **options)
+
+
+def read_ahead(loader: Loader, batches: int = 2) -> Iterator[Any]:
+    """What `loader` gives, read by a thread while the caller is at work, unless it has processes that do so."""
+    if loader.num_workers:
+        yield from loader
+        return
+    source = iter(loader)
+    with ThreadPoolExecutor(1, "reading") as thread:
+        coming = deque(thread.submit(next, source, None) for _ in range(batches))
+        while (batch := coming.popleft().result()) is not None:
+            coming.append(thread.submit(next, source, None))
+            yield batch
 
 
 def training_images(

@@ -15,8 +15,9 @@ from pathlib import Path
 from prunnet.data.image_files import ImageFile, retrieval_data
 from prunnet.data.images import Box
 from prunnet.data.lists import Row, check_columns, read_csv, require_rows
+from prunnet.data.parquet import open_parquet, reading
 from prunnet.data.retrieval import Protocol, RetrievalData
-from prunnet.errors import DataError, MissingExtraError
+from prunnet.errors import DataError
 
 REQUIRED = ("path", "label", "split")
 TEST_SPLITS = ("test", "validation", "val")
@@ -67,22 +68,16 @@ def _part(row: Row, test_split: str | None) -> tuple[bool, bool]:
 
 
 def _read_parquet(file: Path) -> Iterator[Row]:
-    try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet", "Reading a Parquet manifest") from None
-
-    try:
-        table = pyarrow.parquet.read_table(file)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{file}: not a Parquet file ({error})".replace("\n", " ")) from None
+    reader = open_parquet(file)
+    with reading(file):
+        table = reader.read()
     check_columns(file, table.column_names, REQUIRED)
     for number, values in enumerate(table.to_pylist(), 1):
-        yield Row(file, number, {name: _as_text(value) for name, value in values.items()})
+        yield Row(file, number, {name: as_text(value) for name, value in values.items()})
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
+    """A value of a Parquet file as a CSV file would have it."""
     if isinstance(value, list | tuple):
         return " ".join(str(item) for item in value)
     return "" if value is None else str(value)
@@ -92,7 +87,7 @@ def _image_file(row: Row, folder: Path, cameras: dict[str, int]) -> ImageFile:
     if not row["path"] or not row["label"]:
         raise row.error("path and label must not be empty")
     camera = cameras[row["camera"]] if cameras else None
-    return ImageFile(folder / row["path"], row["label"], camera, _box(row))
+    return ImageFile(folder / row["path"], row["label"], camera, box_of(row))
 
 
 def _numbered(rows: list[Row]) -> dict[str, int]:
@@ -118,7 +113,8 @@ def _flag(row: Row, column: str) -> bool:
     raise row.error(f"{column} must be 1 or 0, found {value!r}")
 
 
-def _box(row: Row) -> Box | None:
+def box_of(row: Row) -> Box | None:
+    """The part of the image that counts."""
     text = row.fields.get("bbox", "").strip()
     if not text:
         return None

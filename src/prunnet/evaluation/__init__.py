@@ -8,7 +8,14 @@ matrix.heatmap("matrix.png")
 
 from prunnet.evaluation.bootstrap import Intervals
 from prunnet.evaluation.check import CompatibilityCheck, Violation
-from prunnet.evaluation.embedding import Embedded, Encoder, embed_images, embed_readable, embedded_batches
+from prunnet.evaluation.embedding import (
+    Embedded,
+    EmbeddedBatch,
+    Encoder,
+    embed_images,
+    embed_readable,
+    embedded_batches,
+)
 from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, score
 from prunnet.evaluation.relevance import LabelRelevance, Relevance, TruthRelevance, relevance_of
@@ -19,6 +26,7 @@ __all__ = [
     "CompatibilityCheck",
     "CompatibilityMatrix",
     "Embedded",
+    "EmbeddedBatch",
     "Encoder",
     "Intervals",
     "LabelRelevance",

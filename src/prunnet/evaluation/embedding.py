@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from prunnet._checked import load_tensors, save_tensors
 from prunnet._files import write_atomically
 from prunnet._progress import track
-from prunnet.data import ImageSet, OnError, make_loader
+from prunnet.data import ImageSet, OnError, make_loader, read_ahead
 from prunnet.errors import DamagedError, EvaluationError, UnreadableImageError
 from prunnet.network import Embeddings, Preprocessing, Subnetwork
 from prunnet.network.capacity import format_capacity
@@ -56,15 +56,21 @@ def embedded_batches(
     *,
     batch_size: int = 64,
     workers: int = 0,
-    description: str = "",
+    description: str | None = "",
     on_error: OnError = "skip",
 ) -> Iterator[EmbeddedBatch]:
-    """Embed images in order, a batch at a time, and show how far it is."""
+    """Embed images in order, a batch at a time, and show how far it is, unless `description` is None.
+
+    The images of the next batch are read meanwhile.
+    """
     transform = encoder.preprocessing.transform()
     loader = make_loader(images, transform, batch_size, workers=workers, on_error=on_error)
     parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
     device = next((parameter.device for parameter in parameters), torch.device("cpu"))
-    for batch in track(loader, f"{description} {format_capacity(encoder.capacity)}".strip()):
+    batches = read_ahead(loader)
+    if description is not None:
+        batches = track(batches, f"{description} {format_capacity(encoder.capacity)}".strip(), len(loader))
+    for batch in batches:
         vectors = encoder(batch.images.to(device)).float().cpu() if len(batch.images) else torch.empty(0)
         yield EmbeddedBatch(batch.indices, vectors, batch.unreadable)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from prunnet.errors import InterruptedRunError, SuiteError
 from prunnet.evaluation import CompatibilityMatrix
-from prunnet.experiments.jobs import Job, check_run, held, train_run
+from prunnet.experiments.jobs import Job, check_run, held, sweep_held, train_run
 from prunnet.experiments.paper import Pair
 from prunnet.experiments.suites import Row, Suite
 from prunnet.runs import Run
 from prunnet.runs.run import State
 
-TUNING_SEED = 100
+TUNING_SEEDS = (100, 101)
 WIDENED = 3  # times that a grid of learning rates may grow
 
 
@@ -39,10 +39,11 @@ class Comparison:
         if (
             not self.seeds
             or len(set(self.seeds)) < len(self.seeds)
-            or not all(isinstance(seed, int) and seed >= 0 and seed != TUNING_SEED for seed in self.seeds)
+            or not all(isinstance(seed, int) and seed >= 0 and seed not in TUNING_SEEDS for seed in self.seeds)
         ):
             raise SuiteError(
-                f"seeds must be different whole numbers from 0 on, and not {TUNING_SEED}, which tunes; "
+                f"seeds must be different whole numbers from 0 on, and not {' or '.join(map(str, TUNING_SEEDS))}, "
+                f"which tune; "
                 f"found {', '.join(map(str, self.seeds)) or 'none'}"
             )
         if not self.rates or len(set(self.rates)) < len(self.rates) or not all(0 < r < math.inf for r in self.rates):
@@ -66,21 +67,21 @@ class Comparison:
         return rates
 
     def _best_of(self, name: str, rates: Sequence[float]) -> float | None:
-        """The rate with the best score on the tuning seed; None if a run is missing, or all diverged."""
+        """The rate with the best mean score on the tuning seeds; None if a run is missing, or each rate diverged."""
         root = self.tuned_in or self.root
-        runs = {rate: Job(name, rate, TUNING_SEED).run(root) for rate in rates}
-        if not all(run.state in ("done", "diverged") for run in runs.values()):
+        runs = {rate: [Job(name, rate, seed).run(root) for seed in TUNING_SEEDS] for rate in rates}
+        if not all(run.state in ("done", "diverged") for tried in runs.values() for run in tried):
             return None
-        done = {rate: run for rate, run in runs.items() if run.state == "done"}
-        return max(done, key=lambda rate: self._score(done[rate], name)) if done else None
+        done = {rate: tried for rate, tried in runs.items() if all(run.state == "done" for run in tried)}
+        return max(done, key=lambda rate: mean(self._score(run, name) for run in done[rate])) if done else None
 
     def tuning(self, name: str) -> list[Job]:
         """The runs that choose a row's learning rate; none where there is nothing to choose."""
         rates = self.rates_of(name)
-        return [] if len(rates) == 1 else [Job(name, rate, TUNING_SEED) for rate in rates]
+        return [] if len(rates) == 1 else [Job(name, rate, seed) for seed in TUNING_SEEDS for rate in rates]
 
     def best_rate(self, name: str) -> float | None:
-        """The rate with the best score on the tuning seed; None if a tuning run is missing, or all diverged."""
+        """The rate with the best mean score on the tuning seeds; None if one is missing, or each rate diverged."""
         rates = self.rates_of(name)
         return rates[0] if len(rates) == 1 else self._best_of(name, rates)
 
@@ -108,12 +109,15 @@ class Comparison:
     def failed(self, name: str) -> bool:
         """Whether a row diverged at every rate."""
         jobs = [] if self.tuned_in is not None else self.tuning(name)
-        return bool(jobs) and all(self.state(job) == "diverged" for job in jobs)
+        ended = all(self.state(job) in ("done", "diverged") for job in jobs)
+        return bool(jobs) and ended and self.best_rate(name) is None
 
     def settings(self, job: Job) -> dict[str, Any] | None:
         """What to train `job` with; None while the run it has to be compatible with is not there."""
         row = self.row(job.row)
         settings = {**self.setting, **row.settings, "lr": job.rate, "seed": job.seed}
+        if row.backbone_options:
+            settings["backbone_options"] = {**settings.get("backbone_options", {}), **row.backbone_options}
         if row.old is not None:
             rate = self.best_rate(row.old)
             old = None if rate is None else Job(row.old, rate, job.seed).run(self.root)
@@ -175,6 +179,7 @@ def places_of(matrix: CompatibilityMatrix) -> dict[float, int]:
 
 def run_all(comparison: Comparison, say: Callable[[str], None]) -> None:
     """Train everything that is missing. Several processes may do so at once: each takes what no other one is at."""
+    sweep_held(comparison.root)
     while ready := comparison.ready():
         for job in ready:
             with held(comparison.root, job) as mine:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from prunnet.experiments.comparison import tuning_score
+from prunnet.experiments.comparison import TUNING_SEEDS, tuning_score
 from prunnet.experiments.jobs import training_seconds
 from prunnet.experiments.results import RowResult
 from prunnet.experiments.suite_tables import NOTHING, Table
@@ -13,10 +13,9 @@ from prunnet.training.checkpoint import latest_checkpoint
 NOTE = (
     "Every row has the same images and epochs, the same network unless its label names another, and the same learning "
     "rates to choose from, with further ones beyond an end of the grid as long as that end is its best. In brackets: "
-    "what each rate scored with the tuning seed, the mean of the pairs a row is tuned by; rates are chosen on the "
-    "queries that the table reports, with a seed that it does not. Pruned families have their batch norm adapted to "
-    "training images in the end, since all members share its parameters; networks with norms of their own keep what "
-    "these have learned. Seconds: training steps alone, mean over seeds, on the machine as busy as it was."
+    "what each rate scored with the tuning seeds, the mean of the pairs a row is tuned by; rates are chosen on the "
+    "queries that the table reports, with seeds that it does not. Every network has its batch norm adapted to training "
+    "images in the end. Seconds: training steps alone, mean over seeds, on the machine as busy as it was."
 )
 HEADING = ("", "epochs", "images seen", "passes per step", "parameters trained", "lr (tried)", "seconds", "also gets")
 _STATES = ("momentum_buffer", "exp_avg")  # one of the optimiser's per parameter that was updated
@@ -63,10 +62,13 @@ def _parameters(run: Run) -> str:
 
 
 def _rates(result: RowResult) -> str:
-    """`0.1 (0.03: 35.0, 0.1: 36.0, 0.3: diverged)`: the mean of the pairs tuned by, on the tuning seed."""
+    """`0.1 (0.03: 35.0, 0.1: 36.0, 0.3: diverged)`: the mean of the pairs tuned by, on the tuning seeds."""
+    by_rate: dict[float, list[float]] = {}
+    for (rate, _), run in result.tried.items():
+        by_rate.setdefault(rate, []).extend([] if run is None else [tuning_score(run.matrix, result.row)])
     tried = [
-        f"{rate:g}: " + ("diverged" if run is None else f"{100 * tuning_score(run.matrix, result.row):.1f}")
-        for rate, run in result.tried.items()
+        f"{rate:g}: " + ("diverged" if len(scored) < len(TUNING_SEEDS) else f"{100 * mean(scored):.1f}")
+        for rate, scored in by_rate.items()
     ]
     return f"{result.rate:g} ({', '.join(tried) or 'not tuned here'})"
 

@@ -5,7 +5,7 @@ DIR/<suite>/                        tables and figures made from them
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from prunnet.narrow import Members
 from prunnet.runs import Run, resolve
 from prunnet.runs.run import EVALUATION, MAY_CHANGE
 from prunnet.training import train
+
+HELD = ".jobs"
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,16 @@ def held(root: Path, job: Job, *, wait: bool = False) -> Iterator[bool]:
     """Hold `job` for this process, if no other one does; the system lets go of it when the process ends, however."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(root / ".jobs" / f"{job.row}_{job.rate:g}_{job.seed}", wait=wait))
+            stack.enter_context(locked(root / HELD / f"{job.row}_{job.rate:g}_{job.seed}", wait=wait))
         except BusyError:
             mine = False
         else:
             mine = True
         yield mine
+
+
+def sweep_held(root: Path) -> None:
+    """Remove what processes left that were killed while they held a job that had ended."""
+    for lock in (root / HELD).glob(".*.lock"):
+        with suppress(BusyError), locked(lock.with_name(lock.name[1:].removesuffix(".lock"))):
+            pass  # which removes it

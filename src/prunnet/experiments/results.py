@@ -28,7 +28,7 @@ class RowResult:
     row: Row
     rate: float
     runs: dict[int, Run]
-    tried: dict[float, Run | None] = field(default_factory=dict)
+    tried: dict[tuple[float, int], Run | None] = field(default_factory=dict)
     diverged: tuple[int, ...] = ()
 
     @cached_property
@@ -74,7 +74,10 @@ def gather(comparison: Comparison) -> list[RowResult]:
         runs = {job.seed: job.run(comparison.root) for job in jobs if states[job] == "done"}
         diverged = tuple(job.seed for job in jobs if states[job] == "diverged")
         tuning = [] if comparison.tuned_in is not None else comparison.tuning(name)
-        tried = {job.rate: job.run(comparison.root) if comparison.state(job) == "done" else None for job in tuning}
+        tried = {
+            (job.rate, job.seed): job.run(comparison.root) if comparison.state(job) == "done" else None
+            for job in tuning
+        }
         if runs:
             results.append(RowResult(name, label, comparison.row(name), jobs[0].rate, runs, tried, diverged))
     if not results:

@@ -34,7 +34,7 @@ def compare(
 
     settings: any of `TrainConfig`, for all rows alike, on top of `preset`. What is finished is not run again, so that
     the same call goes on where it stopped; several processes may make it at once and share the work. Every row tries
-    all `rates` (default: 0.3, 1 and 3 times the setting's `lr`) on one tuning seed, then runs `seeds` at its best,
+    all `rates` (default: 0.3, 1 and 3 times the setting's `lr`) on two tuning seeds, then runs `seeds` at its best,
     unless they were `tuned_in` another folder. `rows`: train only these. `dry_run` says what there is to do;
     `report_only` writes from what has been run.
     """
@@ -106,7 +106,7 @@ def describe_plan(comparison: Comparison) -> str:
         if times:
             seconds[name] = mean(times)
         left[name] = len(tuning) + len(comparison.seeds) - len(finished)
-        tried = f"{sum(job in finished for job in tuning)}/{len(tuning)} rates tried, " if tuning else ""
+        tried = f"{sum(job in finished for job in tuning)}/{len(tuning)} tuning runs, " if tuning else ""
         best = f"lr {rate:g}" if rate is not None else "lr not known"
         ran = f"{sum(job in finished for job in seeded)}/{len(comparison.seeds)} seeds"
         known = f"{seconds[name]:.0f} s a run" if name in seconds else "not run yet"

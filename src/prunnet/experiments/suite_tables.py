@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from prunnet.experiments.comparison import TUNING_SEED
 from prunnet.experiments.paper import FIVE, Pair
 from prunnet.experiments.results import Difference, Differences, RowResult
 from prunnet.experiments.suites import Suite
@@ -141,7 +140,7 @@ def runs_csv(results: Sequence[RowResult]) -> str:
     """Every run, those of tuning first, every pair of its matrix."""
     lines = []
     for result in results:
-        tuning = {(rate, TUNING_SEED): run for rate, run in result.tried.items() if run is not None}
+        tuning = {job: run for job, run in result.tried.items() if run is not None}
         seeded = {(result.rate, seed): run for seed, run in result.runs.items()}
         for (rate, seed), run in {**tuning, **seeded}.items():
             matrix = run.matrix

@@ -18,7 +18,7 @@ class Row:
 
     `old` names the row whose run of the same seed, at its best rate, this one has to be compatible with. The learning
     rate with the best mean over the pairs in `tuned_by` wins. `compatible=False`: only self-tests mean anything.
-    `gets` says what a row is given that others are not.
+    `gets` says what a row is given that others are not. `backbone_options` are added to the common ones.
     """
 
     settings: Mapping[str, Any]
@@ -27,6 +27,7 @@ class Row:
     compatible: bool = True
     rate_scale: float = 1.0
     gets: str = ""
+    backbone_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 FOUR = (0.8, 0.6, 0.4, 0.2)
@@ -98,6 +99,9 @@ ROWS: dict[str, Row] = {
     "dense": Row({**_OURS, "method": "dense"}, tuned_by=((1.0, 1.0),)),
     "prunnet": _ours(),
     "prunnet-released": _ours(rule="released"),
+    "released": replace(  # all that the authors' code is known to do, and ResNets that start as torchvision's
+        _paper(rule="released", clip_passes=100.0, norm_decay=5e-4), backbone_options={"zero_init_last": False}
+    ),
     "mean": _ours(integrator="mean"),
     "direct": _ours(integrator="direct"),
     "frozen-scores": _ours(frozen_scores=True),
@@ -248,7 +252,7 @@ _SHARED = {
     "sum-dense": "Sum; dense pass", "bct-s-prunnet": "Sum; all passes (direct loss combination)",
 }  # fmt: skip
 _TRAINING = (
-    "dense", "prunnet", "prunnet-paper", "prunnet-released", "mean", "direct", "frozen-scores", "any",
+    "dense", "prunnet", "prunnet-paper", "prunnet-released", "released", "mean", "direct", "frozen-scores", "any",
     "prunnet-scores", "any-scores", "any-shared-scores", "any-step", "any-step-direct", "any-step-sum",
     "any-distilled",
 )  # fmt: skip

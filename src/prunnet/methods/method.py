@@ -121,8 +121,8 @@ class Method(nn.Module, ABC):
     def step(self, number: int, *, scale: float = 1.0) -> Step:
         """Optimisation step `number`: everything random is drawn here, alike on all ranks."""
 
-    def undecayed(self) -> set[nn.Parameter]:
-        """Parameters that weight decay leaves alone: biases and norms."""
+    def norms_and_biases(self) -> set[nn.Parameter]:
+        """Parameters with a weight decay of their own."""
         return {parameter for parameter in self.parameters() if parameter.ndim < 2}
 
 

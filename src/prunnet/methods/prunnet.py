@@ -118,6 +118,6 @@ class PrunNet(Method):
         self._shared_stack = GradientStack.reuse(self._shared_stack, rows, self.shared_parameters)
         return PrunNetStep(self, capacities, self._stack, self._shared_stack, generator, scale)
 
-    def undecayed(self) -> set[nn.Parameter]:
-        """Biases and norms; scores do decay, as in the authors' code."""
-        return super().undecayed() - set(self.network.scores.parameters())
+    def norms_and_biases(self) -> set[nn.Parameter]:
+        """Without scores that are vectors, which decay like the other scores."""
+        return super().norms_and_biases() - set(self.network.scores.parameters())

@@ -108,8 +108,8 @@ class TrainConfig(BaseModel):
     )
 
     # optimisation
-    epochs: int = Field(10, gt=0)
-    batch_size: int = Field(64, gt=1, description="images per step on all devices together")
+    epochs: int = Field(20, gt=0)
+    batch_size: int = Field(32, gt=1, description="images per step on all devices together")
     accumulate: int = Field(1, gt=0, description="micro-batches per step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
     lr: float = Field(0.1, gt=0, description="default with weights or pretrained 0.01; with AdamW 0.001 and 0.0001")
@@ -119,6 +119,7 @@ class TrainConfig(BaseModel):
         description="learning rate of the scores, relative to the weights'; default: from the length of training",
     )
     score_decay: float | None = Field(None, ge=0, description="weight decay of the scores; default: the weights'")
+    norm_decay: float = Field(0.0, ge=0, description="weight decay of norms and biases")
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
     schedule: Literal["constant", "multistep", "cosine"] = "cosine"

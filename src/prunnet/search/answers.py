@@ -21,6 +21,16 @@ class Records(Protocol):
     def record(self, row: int) -> Record: ...
 
 
+class Listed(list[Record]):
+    """Rows that are at hand."""
+
+    def id(self, row: int) -> str:
+        return self[row].id
+
+    def record(self, row: int) -> Record:
+        return self[row]
+
+
 class Hit:
     """One answer: how similar it is (the cosine), and what the gallery knows about it, read when it is asked for."""
 

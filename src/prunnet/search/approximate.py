@@ -23,6 +23,9 @@ from prunnet.search.segment import Segment
 
 WANTED = 0.97
 """Recall@10 on the sample."""
+DISTANCE = 1.0
+"""How much of another vector is mixed into each of the sample. The embeddings of an image by the dense and by a small
+member have a cosine of about 0.7, and what is near to the one is not near to the other."""
 FIRST = 10
 SAMPLE = 256
 ITERATIONS = 10
@@ -41,6 +44,7 @@ class Approximate:
     def __init__(self, file: Path, entry: ApproximateEntry) -> None:
         faiss = engine.faiss()
         self.entry = entry
+        self._last: tuple[Flags, engine.Chosen, Any] | None = None
         try:
             self._index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
             faiss.downcast_InvertedLists(self._index.invlists).prefetch_nthread = 0  # else each query starts threads
@@ -54,13 +58,15 @@ class Approximate:
         """
         if allowed is None:
             return engine.search(self._index, queries, k)
-        faiss = engine.faiss()
-        entry, here = self.entry, allowed[: self.entry.rows]
-        bits = np.packbits(here, bitorder="little")
-        probes = min(entry.lists, math.ceil(entry.probes * entry.rows / max(1, int(here.sum()))))
-        selector = faiss.IDSelectorBitmap(entry.rows, faiss.swig_ptr(bits))
-        options = faiss.SearchParametersIVF(sel=selector, nprobe=probes)
-        return engine.search(self._index, queries, k, options)
+        last = self._last
+        if last is None or last[0] is not allowed:
+            self._last = last = (allowed, *self._options(allowed[: self.entry.rows]))
+        return engine.search(self._index, queries, k, last[2])
+
+    def _options(self, allowed: Flags) -> tuple[engine.Chosen, Any]:
+        entry, chosen = self.entry, engine.Chosen(allowed)
+        probes = min(entry.lists, math.ceil(entry.probes * entry.rows / max(1, int(allowed.sum()))))
+        return chosen, engine.faiss().SearchParametersIVF(sel=chosen.selector, nprobe=probes)
 
 
 def build(
@@ -124,28 +130,32 @@ def _chunks(segments: Sequence[Segment], live: Flags, start: int) -> Iterator[tu
 
 
 def _measured(index: Any, segments: Sequence[Segment], live: Flags) -> tuple[int, float, int]:
-    """How many lists to look into, and what share of the true first ten that finds for vectors of the gallery."""
-    sample = _spread(np.flatnonzero(live), SAMPLE)
-    queries = rows_of(segments, sample)
-    _, true = search_blocks(torch.from_numpy(queries), blocks(segments, live), FIRST + 1)
-    probes, recall = 1, 0.0
-    while probes <= index.nlist:
+    """How many lists to look into, and what share of the true first ten that finds for queries of a small member, which
+    are imitated by vectors of the gallery, each with another one mixed in.
+    """
+    sample = rows_of(segments, _spread(np.flatnonzero(live), SAMPLE))
+    mixed = sample + DISTANCE * np.roll(sample, len(sample) // 2, axis=0)
+    queries = torch.nn.functional.normalize(torch.from_numpy(mixed))
+    _, true = search_blocks(queries, blocks(segments, live), FIRST)
+
+    def recall(probes: int) -> float:
         index.nprobe = probes
-        _, found = engine.search(index, queries, FIRST + 1)
-        recall = recall_of(found, true.numpy(), sample)
-        if recall >= WANTED:
-            break
-        probes *= 2
-    return min(probes, index.nlist), recall, len(sample)
+        return recall_of(engine.search(index, queries.numpy(), FIRST)[1], true.numpy())
+
+    most = 1
+    while most < index.nlist and recall(most) < WANTED:
+        most = min(2 * most, index.nlist)
+    few, probes = most // 2, most  # too few, and enough
+    while probes - few > 1 + few // 16:
+        middle = (few + probes) // 2
+        few, probes = (few, middle) if recall(middle) >= WANTED else (middle, probes)
+    return probes, recall(probes), len(sample)
 
 
-def recall_of(found: Rows, true: Rows, themselves: Rows) -> float:
-    """The share of the true neighbours that were found, the queries themselves aside."""
-    shares = []
-    for own, answers, right in zip(themselves.tolist(), found.tolist(), true.tolist(), strict=True):
-        wanted = [row for row in right if row != own][:FIRST]
-        shares.append(len({*answers} & {*wanted}) / max(1, len(wanted)))
-    return float(np.mean(shares))
+def recall_of(found: Rows, true: Rows) -> float:
+    """The share of the true neighbours that were found."""
+    pairs = zip(found.tolist(), true.tolist(), strict=True)
+    return float(np.mean([len({*answers} & {*right}) / max(1, len(right)) for answers, right in pairs]))
 
 
 def rows_of(segments: Sequence[Segment], rows: Rows) -> npt.NDArray[np.float32]:

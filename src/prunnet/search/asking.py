@@ -15,9 +15,9 @@ from prunnet.evaluation import Encoder, embedded_batches
 from prunnet.network import Embeddings
 from prunnet.search.answers import Answers
 from prunnet.search.columns import Metadata
-from prunnet.search.folder import FolderIndex
 from prunnet.search.guard import check_family
 from prunnet.search.measuring import mean_average_precision
+from prunnet.search.protocol import VectorIndex
 from prunnet.search.sources import label_of
 
 COLUMNS = ("query", "place", "id", "similarity", "query_class", "class", "capacity", "family", "path")
@@ -58,7 +58,7 @@ class Asked:
 
 
 def ask(
-    gallery: FolderIndex,
+    gallery: VectorIndex,
     encoder: Encoder,
     images: ImageSet,
     k: int = 10,
@@ -68,7 +68,7 @@ def ask(
     workers: int = 0,
 ) -> Asked:
     """The `k` nearest in `gallery` to each of `images` that can be read."""
-    check_family(encoder.family_id, gallery.manifest.generations, gallery.folder, adding=False)
+    check_family(encoder.family_id, gallery.generations, gallery.place, adding=False)
     parts = list(embedded_batches(encoder, images, batch_size=batch_size, workers=workers, description="asking by"))
     unreadable = tuple(message for part in parts for message in part.unreadable)
     if not any(len(part.vectors) for part in parts):

@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from prunnet.search.manifest import read_manifest
-from prunnet.search.snapshot import Snapshot, damages
+from prunnet.search.snapshot import Snapshot
+from prunnet.search.verified import compare
 
 
 def problems(folder: Path) -> tuple[list[str], int]:
     """What is wrong with the gallery in `folder`, a line each, and how many vectors it has."""
     manifest = read_manifest(folder)
-    found = damages(folder, manifest.files)
+    found = compare(folder, manifest.files, manifest.files)
     if found:
         return found, manifest.rows - manifest.removed_rows
     snapshot = Snapshot.read(folder, trusted=[file.name for file in manifest.files])

@@ -54,6 +54,15 @@ def as_text(value: Value) -> str:
         raise SearchError(f"metadata values are finite numbers; found {value!r}") from None
 
 
+def checked(metadata: Metadata) -> dict[str, Value]:
+    """`metadata`, if it can be kept."""
+    for key, value in metadata.items():
+        _checked_key(key), as_text(value)
+    if len(metadata) > MOST_KEYS:
+        raise SearchError(f"metadata have at most {MOST_KEYS} keys; found {len(metadata)}")
+    return dict(metadata)
+
+
 def columns_of(metadata: Sequence[Metadata]) -> dict[str, Column]:
     """A column for every key that occurs in a row."""
     texts: dict[str, list[str | None]] = {}

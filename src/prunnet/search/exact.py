@@ -1,6 +1,6 @@
-"""Exact search: every vector is compared, a block at a time."""
+"""Exact search: every vector is compared."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,33 @@ Flags = npt.NDArray[np.bool_]
 
 Block = tuple[Tensor, Tensor]
 """Vectors and the numbers of their rows."""
+
+
+def search_segments(
+    queries: Tensor, segments: Sequence[Segment], k: int, allowed: Flags | None = None, start: int = 0
+) -> engine.Found:
+    """Scores and rows `[queries, at most k]` of the nearest from row `start` on that are `allowed`, nearest first; of
+    equals the older first. Row -1 stands where there are fewer.
+    """
+    if len(queries) >= FEW or not 0 < k <= MOST_IN_HEAP or not engine.installed():
+        best, where = search_blocks(queries, blocks(segments, allowed, start), k)
+        return best.numpy(), where.numpy()
+    found, first = list[engine.Found](), 0
+    for segment in segments:
+        low, last = max(first, start), first + len(segment)
+        if low < last:
+            here = None if allowed is None or allowed[low:last].all() else allowed[low:last]
+            scores, places = engine.compare(queries.numpy(), segment.vectors[low - first :], k, here)
+            found.append((scores, np.where(places < 0, places, places + low)))
+        first = last
+    return first_of(found, k)
+
+
+def first_of(found: Sequence[engine.Found], k: int) -> engine.Found:
+    """At most `k` of all that were found, in order."""
+    scores, rows = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+    best, where = in_order(torch.from_numpy(scores), torch.from_numpy(rows))
+    return best.numpy()[:, :k], where.numpy()[:, :k]
 
 
 def blocks(segments: Iterable[Segment], allowed: Flags | None = None, start: int = 0) -> Iterator[Block]:
@@ -38,7 +65,7 @@ def blocks(segments: Iterable[Segment], allowed: Flags | None = None, start: int
 
 
 def search_blocks(queries: Tensor, found: Iterable[Block], k: int) -> Block:
-    """Scores and rows `[queries, at most k]` of the nearest among `found`, nearest first; of equals the older first."""
+    """The same among the vectors of blocks, by matrix products."""
     best, where = torch.empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64)
     for vectors, rows in found:
         parts = [
@@ -53,20 +80,11 @@ def search_blocks(queries: Tensor, found: Iterable[Block], k: int) -> Block:
 
 
 def _first(queries: Tensor, vectors: Tensor, rows: Tensor, k: int) -> Block:
-    if len(queries) < FEW and k <= MOST_IN_HEAP and k < len(rows) and engine.installed():
-        scores, chosen = _by_faiss(queries, vectors, k)
-        return scores, rows[chosen]
     scores = queries @ vectors.T
     if len(rows) > k:
         scores, chosen = scores.topk(k, dim=1)
         return scores, rows[chosen]
     return scores, rows.expand(len(queries), -1)
-
-
-def _by_faiss(queries: Tensor, vectors: Tensor, k: int) -> Block:
-    faiss = engine.faiss()
-    found = faiss.knn(queries.numpy(), vectors.numpy(), k, metric=faiss.METRIC_INNER_PRODUCT)
-    return torch.from_numpy(found[0]), torch.from_numpy(found[1])
 
 
 def in_order(scores: Tensor, rows: Tensor) -> Block:

@@ -22,22 +22,21 @@ from prunnet.errors import SearchError
 from prunnet.network import Embeddings
 from prunnet.search import approximate, engine
 from prunnet.search.answers import Answers, Hit, Record
-from prunnet.search.columns import Metadata
-from prunnet.search.exact import blocks, in_order, search_blocks
+from prunnet.search.checking import problems
+from prunnet.search.columns import Metadata, Value
+from prunnet.search.exact import blocks, first_of, search_segments
 from prunnet.search.guard import check_family, check_ids, check_k, check_metadata, check_vectors
 from prunnet.search.manifest import NAME, Generation, Manifest, SegmentEntry, StoredFile
 from prunnet.search.merging import to_merge
-from prunnet.search.protocol import VectorIndex
+from prunnet.search.protocol import MEMORY, VectorIndex
 from prunnet.search.segment import MOST_ROWS, Segment
 from prunnet.search.snapshot import Snapshot
-from prunnet.storage.prun.source import is_address
+from prunnet.search.verified import remember, stamps
 
 EXACT_ROWS = 100_000
 """Up to so many vectors all are compared: a query takes less than the embedding of its picture does."""
 MOST_APPROXIMATE = 1000
 """Whoever wants more answers than these gets them by comparing all."""
-MEMORY = "4GB"
-"""Bound of the approximate index."""
 
 Flags = npt.NDArray[np.bool_]
 
@@ -54,7 +53,6 @@ class FolderIndex(VectorIndex):
     def make(
         cls, folder: str | os.PathLike[str], family_id: str, dimension: int, made_with: str | None = None
     ) -> "FolderIndex":
-        """A new one, empty; `made_with` is where a network is stored that embeds for it."""
         place = Path(folder)
         with locked(place):
             if (place / NAME).exists():
@@ -65,10 +63,21 @@ class FolderIndex(VectorIndex):
                 raise SearchError(f"{place} exists and is no gallery; choose another folder")
             place.mkdir(exist_ok=True)
             sweep(place)
-            where = made_with if made_with is None or is_address(made_with) else str(Path(made_with).resolve())
-            generations = (Generation(family_id=family_id, made_with=where),)
+            generations = (Generation.first(family_id, made_with),)
             Manifest(revision=0, dimension=dimension, generations=generations).write(place)
         return cls(place)
+
+    @classmethod
+    def exists(cls, folder: str | os.PathLike[str]) -> bool:
+        return (Path(folder) / NAME).exists()
+
+    @classmethod
+    def check(cls, folder: str | os.PathLike[str]) -> tuple[list[str], int]:
+        return problems(Path(folder))
+
+    @property
+    def place(self) -> str:
+        return str(self.folder)
 
     @property
     def manifest(self) -> Manifest:
@@ -80,28 +89,18 @@ class FolderIndex(VectorIndex):
         return self._snapshot
 
     @property
-    def dimension(self) -> int:  # type: ignore[override]
+    def dimension(self) -> int:
         return self.manifest.dimension
 
     @property
-    def family_id(self) -> str:
-        return self.manifest.current.family_id
-
-    @property
-    def made_with(self) -> str:
-        """Where the network is stored that it was built with."""
-        place = self.manifest.current.made_with
-        if place is None:
-            raise SearchError(f"{self.folder} does not know a network of its family, {self.family_id}; say --model")
-        return place
+    def generations(self) -> tuple[Generation, ...]:
+        return self.manifest.generations
 
     @property
     def bytes(self) -> int:
-        """Of its files."""
         return sum(file.bytes for file in self.manifest.files)
 
     def made_by(self) -> dict[tuple[str, float], int]:
-        """How many vectors each member has made, by family and capacity."""
         snapshot, found = self._snapshot, Counter[tuple[str, float]]()
         for start, segment in zip(snapshot.starts.tolist(), snapshot.segments, strict=False):
             kept = ~snapshot.removed[start : start + len(segment)]
@@ -114,15 +113,33 @@ class FolderIndex(VectorIndex):
     def __len__(self) -> int:
         return len(self._snapshot)
 
-    def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and bool(id) and id in self._snapshot.find([id])
-
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
         snapshot = self._snapshot
         return {id: snapshot.record(row) for id, row in snapshot.find([id for id in ids if id]).items()}
 
-    def __repr__(self) -> str:
-        return f"VectorIndex({str(self.folder)!r}, {len(self):,} vectors of family {self.family_id})"
+    def holding(self, key: str, values: Iterable[Value]) -> set[Value]:
+        return {value for value in values if self._snapshot.holds(key, value)}
+
+    def older(self) -> list[Record]:
+        numbers = range(len(self.generations) - 1)
+        return [self._snapshot.record(int(row)) for n in numbers for row in self._snapshot.rows_of_generation(n)]
+
+    def scan(self) -> Iterator[tuple[Tensor, list[Record]]]:
+        snapshot = self._snapshot
+        for vectors, rows in blocks(snapshot.segments, snapshot.allowed(None)):
+            yield vectors, [snapshot.record(row) for row in rows.tolist()]
+
+    def notes(self) -> list[str]:
+        lines = []
+        if removed := self.manifest.removed_rows:
+            lines.append(f"{removed:,} vectors were removed or replaced; prunnet index compact frees their room")
+        if (found := self.manifest.approximate) is None:
+            return [*lines, "search is exact: every vector is compared"]
+        return [
+            *lines,
+            f"search is approximate: {found.codes} codes in {found.lists:,} lists, {found.probes} of them looked into; "
+            f"recall@10 {found.recall:.3f} on {found.sample} of its vectors",
+        ]
 
     def refresh(self) -> None:
         self._snapshot = Snapshot.read(self.folder, self._snapshot)
@@ -131,7 +148,6 @@ class FolderIndex(VectorIndex):
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the one that writes, for all calls within; another process that wants to gets a `BusyError`."""
         if self._writes:
             yield
             return
@@ -188,7 +204,6 @@ class FolderIndex(VectorIndex):
                 self._commit(**self._without(present.values()))
 
     def compact(self, memory: str | float = MEMORY) -> None:
-        """Write the vectors that count into as few segments as they need, and free the room of the others."""
         with self.writing():
             snapshot = self._snapshot
             planned: list[tuple[Segment, npt.NDArray[Any]]] = []
@@ -221,7 +236,6 @@ class FolderIndex(VectorIndex):
             self._commit(approximate=entry)
 
     def set_generations(self, generations: Sequence[Generation]) -> None:
-        """Which families it knows; the last is the one that vectors are to be of."""
         with self.writing():
             self._commit(generations=tuple(generations))
 
@@ -253,9 +267,11 @@ class FolderIndex(VectorIndex):
         return {"removed": stored, "removed_rows": int(flags.sum())}
 
     def _commit(self, **changes: Any) -> None:
-        manifest = self.manifest.changed(**changes)
+        before, manifest = {*self.manifest.files}, self.manifest.changed(**changes)
         manifest.write(self.folder)
-        self._snapshot = Snapshot.read(self.folder, self._snapshot, [file.name for file in manifest.files])
+        files = manifest.files
+        remember(self.folder, stamps(self.folder, (file for file in files if file not in before)), files)
+        self._snapshot = Snapshot.read(self.folder, self._snapshot, [file.name for file in files])
         self._remove_unnamed()
 
     def _remove_unnamed(self) -> None:
@@ -270,8 +286,8 @@ class FolderIndex(VectorIndex):
 
     def search(self, embeddings: Embeddings, k: int = 10, where: Metadata | None = None) -> Answers:
         check_k(k)
-        queries = check_vectors(embeddings, self.dimension, self.folder)
         snapshot = self._snapshot  # of this moment: another thread may be writing
+        queries = check_vectors(embeddings, snapshot.manifest.dimension, self.folder)
         check_family(embeddings.family_id, snapshot.manifest.generations, self.folder, adding=False)
         scores, rows = _nearest(snapshot, queries, k, where)
         return [
@@ -281,21 +297,20 @@ class FolderIndex(VectorIndex):
 
     def nearest(self, queries: Tensor, k: int, where: Metadata | None = None) -> tuple[Tensor, Tensor]:
         """Scores and row numbers `[queries, k]`, or as many as there are."""
-        return _nearest(self._snapshot, queries, k, where)
+        scores, rows = _nearest(self._snapshot, queries, k, where)
+        return torch.from_numpy(scores), torch.from_numpy(rows)
 
 
-def _nearest(snapshot: Snapshot, queries: Tensor, k: int, where: Metadata | None) -> tuple[Tensor, Tensor]:
-    allowed = snapshot.allowed(where)
-    count = len(snapshot) if allowed is None else int(allowed.sum())
+def _nearest(snapshot: Snapshot, queries: Tensor, k: int, where: Metadata | None) -> engine.Found:
+    segments, index, allowed = snapshot.segments, snapshot.approximate, snapshot.allowed(where)
+    count = int(allowed.sum()) if where and allowed is not None else len(snapshot)
     k = min(k, count)
-    if snapshot.approximate is None or count <= EXACT_ROWS or k > MOST_APPROXIMATE:
-        return search_blocks(queries, blocks(snapshot.segments, allowed), k)
-    scores, rows = map(torch.from_numpy, snapshot.approximate.search(queries.numpy(), k, allowed))
-    start = snapshot.approximate.entry.rows
-    if start < snapshot.manifest.rows:
-        newer = search_blocks(queries, blocks(snapshot.segments, allowed, start), k)
-        scores, rows = in_order(torch.cat([scores, newer[0]], 1), torch.cat([rows, newer[1]], 1))
-        scores, rows = scores[:, :k], rows[:, :k]
-    if bool((short := (rows < 0).any(1)).any()):  # the lists looked into held fewer than are wanted
-        scores[short], rows[short] = search_blocks(queries[short], blocks(snapshot.segments, allowed), k)
+    if index is None or count <= EXACT_ROWS or k > MOST_APPROXIMATE:
+        return search_segments(queries, segments, k, allowed)
+    scores, rows = index.search(queries.numpy(), k, allowed)
+    if index.entry.rows < snapshot.rows:
+        newer = search_segments(queries, segments, k, allowed, start=index.entry.rows)
+        scores, rows = first_of([(scores, rows), newer], k)
+    if (short := rows[:, -1] < 0).any():  # the lists looked into held fewer than are wanted
+        scores[short], rows[short] = search_segments(queries[torch.from_numpy(short)], segments, k, allowed)
     return scores, rows

@@ -14,6 +14,7 @@ from prunnet.search.manifest import Generation
 
 LONGEST_ID = 4096  # bytes
 LENGTH_ERROR = 0.02  # of an int8 network's normalised embedding
+_SHORTEST, _LONGEST = (1 - LENGTH_ERROR) ** 2, (1 + LENGTH_ERROR) ** 2
 
 
 def check_vectors(embeddings: Embeddings, dimension: int, place: object) -> Tensor:
@@ -23,13 +24,15 @@ def check_vectors(embeddings: Embeddings, dimension: int, place: object) -> Tens
             f"an index takes prunnet.Embeddings, which know their family (encode makes them); found "
             f"{type(embeddings).__name__}"
         )
-    vectors = embeddings.vectors.detach().float().cpu()
+    vectors = embeddings.vectors.detach().float().cpu().contiguous()
     if vectors.ndim != 2 or vectors.shape[1] != dimension:
         found = f"{vectors.shape[1]} dimensions" if vectors.ndim == 2 else f"shape {tuple(vectors.shape)}"
         raise SearchError(f"{place} holds vectors of {dimension} dimensions; these have {found}")
+    array = vectors.numpy()
+    squares = np.vecdot(array, array)
+    if not len(squares) or (squares.min() >= _SHORTEST and squares.max() <= _LONGEST):
+        return vectors
     lengths = torch.linalg.vector_norm(vectors, dim=1)
-    if bool(((lengths - 1).abs() <= LENGTH_ERROR).all()):
-        return vectors.contiguous()
     if bad := int((~lengths.isfinite()).sum()):
         raise SearchError(
             f"{bad} of {len(vectors)} vectors hold NaN or infinity; the network that made them is damaged"
@@ -52,7 +55,7 @@ def check_family(family_id: str, generations: Sequence[Generation], place: objec
     )
 
 
-def check_ids(ids: Iterable[str], expected: int | None = None) -> list[str]:
+def check_ids(ids: Iterable[str], expected: int | None = None, longest: int = LONGEST_ID) -> list[str]:
     """`ids` as a list, each a text that is there once."""
     if isinstance(ids, str):
         raise SearchError(f"ids are a sequence of texts; found one text, {ids!r}")
@@ -60,8 +63,8 @@ def check_ids(ids: Iterable[str], expected: int | None = None) -> list[str]:
     if expected is not None and len(names) != expected:
         raise SearchError(f"{len(names)} ids for {expected} vectors")
     for name in names:
-        if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "surrogateescape")) <= LONGEST_ID:
-            raise SearchError(f"an id is a text of 1 to {LONGEST_ID} bytes; found {str(name)[:50]!r}")
+        if not isinstance(name, str) or not 0 < len(name.encode("utf-8", "surrogateescape")) <= longest:
+            raise SearchError(f"an id is a text of 1 to {longest} bytes; found {str(name)[:50]!r}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise SearchError(f"id {twice!r} is given twice in one call")

@@ -1,11 +1,10 @@
 """From images to a gallery: embed what is not there yet, and add it a batch at a time."""
 
 import hashlib
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -13,12 +12,12 @@ from prunnet._checked import file_digest
 from prunnet._progress import track
 from prunnet.data import ImageSet
 from prunnet.errors import SearchError, UnreadableImageError
-from prunnet.evaluation import Encoder, embedded_batches
+from prunnet.evaluation import EmbeddedBatch, Encoder, embedded_batches
 from prunnet.network import Embeddings
 from prunnet.search.columns import Metadata
-from prunnet.search.folder import FolderIndex
 from prunnet.search.guard import check_family
-from prunnet.search.manifest import NAME
+from prunnet.search.places import engine_for
+from prunnet.search.protocol import Place, VectorIndex
 from prunnet.search.sources import described
 
 ROWS_AT_ONCE = 1024
@@ -26,6 +25,14 @@ SECONDS_AT_ONCE = 10.0
 """A killed call loses no more than the images embedded within this time."""
 CONTENT = "content"
 """The key under which the digest of a picture is kept, where each is wanted once."""
+
+
+class Engine(Protocol):
+    """What embeds images in order: `embedded_batches` in this process, a `RayEngine` in many."""
+
+    def __call__(
+        self, encoder: Encoder, images: ImageSet, /, *, batch_size: int, workers: int, description: str
+    ) -> Iterator[EmbeddedBatch]: ...
 
 
 @dataclass
@@ -49,7 +56,7 @@ class Indexed:
 
 
 def index(
-    place: str | os.PathLike[str],
+    place: Place,
     encoder: Encoder,
     images: ImageSet,
     *,
@@ -58,9 +65,10 @@ def index(
     unique: bool = False,
     batch_size: int = 64,
     workers: int = 0,
+    engine: Engine = embedded_batches,
     made_with: str | None = None,
 ) -> Indexed:
-    """Embed `images` into the gallery in the folder `place`, which is made if it is not there.
+    """Embed `images` into the gallery at `place`, a folder or the address of a store, which is made if it is not there.
 
     Called again after it was stopped, it goes on where it was: images whose ids are there are left as they are.
 
@@ -68,11 +76,13 @@ def index(
     prefix: put before the id of each image, which is its path within its folder.
     replace: embed images again whose ids are there.
     unique: leave out a picture that is there under another id.
+    workers: processes that read images; without any a thread reads them, while the batch before is embedded.
+    engine: a `prunnet.search.RayEngine` embeds on many machines.
     made_with: where the encoder is stored, which the gallery remembers for those who name none.
     """
     if not len(images):
         raise SearchError("there are no images to index")
-    gallery = _opened(Path(place), encoder, made_with)
+    gallery = _opened(place, encoder, made_with)
     with gallery.writing():
         done = add_images(
             gallery,
@@ -83,24 +93,26 @@ def index(
             unique=unique,
             batch_size=batch_size,
             workers=workers,
+            engine=engine,
         )
         gallery.flush()
     return done
 
 
-def _opened(place: Path, encoder: Encoder, made_with: str | None) -> FolderIndex:
-    if not (place / NAME).exists():
+def _opened(place: Place, encoder: Encoder, made_with: str | None) -> VectorIndex:
+    engine = engine_for(place)
+    if not engine.exists(place):
         size = encoder.preprocessing.input_size
         with torch.no_grad():
             dimension = encoder(torch.zeros(1, *size)).shape[1]
-        return FolderIndex.make(place, encoder.family_id, dimension, made_with)
-    gallery = FolderIndex(place)
-    check_family(encoder.family_id, gallery.manifest.generations, place, adding=True)
+        return engine.make(place, encoder.family_id, dimension, made_with)
+    gallery = engine(place)
+    check_family(encoder.family_id, gallery.generations, gallery.place, adding=True)
     return gallery
 
 
 def add_images(
-    gallery: FolderIndex,
+    gallery: VectorIndex,
     encoder: Encoder,
     images: ImageSet,
     *,
@@ -109,6 +121,7 @@ def add_images(
     unique: bool = False,
     batch_size: int = 64,
     workers: int = 0,
+    engine: Engine = embedded_batches,
     known: Mapping[str, Metadata] | None = None,
 ) -> Indexed:
     """The same for a gallery that is open, of which this process is the one that writes.
@@ -127,7 +140,7 @@ def add_images(
     if not wanted:
         return done
     asked = images.take(wanted)
-    batches = embedded_batches(encoder, asked, batch_size=batch_size, workers=workers, description="indexing by")
+    batches = engine(encoder, asked, batch_size=batch_size, workers=workers, description="indexing by")
     for places, vectors, unreadable in _gathered(batches):
         done.unreadable += unreadable
         rows = [wanted[place] for place in places]
@@ -142,37 +155,35 @@ def add_images(
     return done
 
 
-def _absent(gallery: FolderIndex, images: ImageSet, ids: Sequence[str]) -> list[int]:
+def _absent(gallery: VectorIndex, images: ImageSet, ids: Sequence[str]) -> list[int]:
     """The images whose ids are not there; an id that is there for another file is refused."""
-    rows = gallery.snapshot.find(ids)
+    held = gallery.records(ids)
     for index, id in enumerate(ids):
         path = images.path(index)
-        if id in rows and path is not None:
-            there = gallery.snapshot.record(rows[id]).metadata.get("path")
+        if id in held and path is not None:
+            there = held[id].metadata.get("path")
             if there not in (None, str(path.resolve())):
                 raise SearchError(
-                    f"{gallery.folder} already holds {id!r}, from {there}; say --prefix to keep both, or --replace"
+                    f"{gallery.place} already holds {id!r}, from {there}; say --prefix to keep both, or --replace"
                 )
-    return [index for index, id in enumerate(ids) if id not in rows]
+    return [index for index, id in enumerate(ids) if id not in held]
 
 
 def _each_once(
-    gallery: FolderIndex, images: ImageSet, wanted: Sequence[int], done: Indexed
+    gallery: VectorIndex, images: ImageSet, wanted: Sequence[int], done: Indexed
 ) -> tuple[dict[int, str], list[int]]:
     contents: dict[int, str] = {}
-    seen: set[str] = set()
-    kept = []
     for index in track(wanted, "comparing pictures"):
         try:
-            content = _content(images, index)
+            contents[index] = _content(images, index)
         except (OSError, UnreadableImageError):
-            content = f"unreadable {index}"  # said when it is embedded
-        if content in seen or gallery.snapshot.holds(CONTENT, content):
-            done.repeated += 1
-            continue
-        seen.add(content)
-        contents[index] = content
-        kept.append(index)
+            contents[index] = f"unreadable {index}"  # said when it is embedded
+    seen, kept = gallery.holding(CONTENT, contents.values()), []
+    for index in wanted:
+        if contents[index] not in seen:
+            seen.add(contents[index])
+            kept.append(index)
+    done.repeated += len(wanted) - len(kept)
     return contents, kept
 
 
@@ -186,7 +197,7 @@ def _content(images: ImageSet, index: int) -> str:
 
 
 def _gathered(
-    batches: Iterator[tuple[torch.Tensor, torch.Tensor, tuple[str, ...]]],
+    batches: Iterator[EmbeddedBatch],
 ) -> Iterator[tuple[list[int], torch.Tensor, list[str]]]:
     """Several batches at once, since each addition waits for the disk."""
     places: list[int] = []

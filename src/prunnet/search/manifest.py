@@ -18,6 +18,7 @@ from prunnet._checked import file_digest, seal, unseal
 from prunnet._files import write_text
 from prunnet.errors import DamagedError, SearchError
 from prunnet.storage.documents import Checked, Line, Size, parse
+from prunnet.storage.prun.source import is_address
 
 NAME = "manifest.json"
 FORMAT: Literal["prunnet-gallery"] = "prunnet-gallery"
@@ -82,6 +83,13 @@ class Generation(Checked):
     made_with: str | None = None
     evidence: Evidence | None = None
     retired: bool = False
+
+    @classmethod
+    def first(cls, family_id: str, made_with: str | None) -> "Generation":
+        """Of a new gallery, which finds the network from wherever it is asked."""
+        if made_with is not None and not is_address(made_with):
+            made_with = str(Path(made_with).resolve())
+        return cls(family_id=family_id, made_with=made_with)
 
 
 class ApproximateEntry(Checked):

@@ -9,30 +9,32 @@ import torch
 from prunnet.evaluation import Metric
 from prunnet.evaluation.relevance import ABSENT, Before
 from prunnet.network import Embeddings
-from prunnet.search.folder import FolderIndex
+from prunnet.search.protocol import VectorIndex
 
 QUERIES = 64
 
 
 def mean_average_precision(
-    gallery: FolderIndex, queries: Embeddings, labels: Sequence[str | None], paths: Sequence[str | None]
+    gallery: VectorIndex, queries: Embeddings, labels: Sequence[str | None], paths: Sequence[str | None]
 ) -> float | None:
     """mAP over the whole ranking, as `prunnet evaluate` computes it; None if no query has a class with answers.
 
     paths: the file of each query, which is no answer to itself.
     """
-    classes, files = gallery.snapshot.codes("label"), gallery.snapshot.codes("path")
+    blocks = list(gallery.scan())
+    held = [record.metadata for _, records in blocks for record in records]
+    classes, files = (np.array([metadata.get(key) for metadata in held], dtype=object) for key in ("label", "path"))
     metric, values = Metric.parse("mAP"), []
     for start in range(0, len(queries), QUERIES):
         part = slice(start, start + QUERIES)
-        scores, rows = gallery.nearest(queries.vectors[part].float().cpu(), max(1, len(gallery)))
-        for place, label in enumerate(labels[part]):
+        asked = queries.vectors[part].float().cpu()
+        scores = torch.cat([torch.empty(len(asked), 0), *(asked @ vectors.T for vectors, _ in blocks)], dim=1).numpy()
+        for place, (label, path) in enumerate(zip(labels[part], paths[part], strict=True)):
             if label is None:
                 continue
-            found = rows[place].numpy()
-            own = files.flags(paths[start + place], found)
-            right = classes.flags(label, found) & ~own
-            values.append(metric(Before(_before(scores[place].numpy(), right, ~right & ~own)))[0])
+            own = files == path if path is not None else np.zeros(len(held), dtype=np.bool_)
+            right = (classes == label) & ~own
+            values.append(metric(Before(_before(scores[place], right, ~right & ~own)))[0])
     answered = [value for value in values if not np.isnan(value)]
     return float(np.mean(answered)) if answered else None
 
@@ -43,6 +45,6 @@ def _before(
     """How many wrong images stand before each right one, equals before it."""
     if not right.any():
         return np.full((1, 1), ABSENT, dtype=np.int64)
-    falling = torch.from_numpy(-scores[wrong])
+    falling = torch.from_numpy(-scores[wrong]).sort().values
     counts = torch.searchsorted(falling, torch.from_numpy(-scores[right]), right=True)
     return counts.numpy()[None]

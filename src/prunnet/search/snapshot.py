@@ -1,8 +1,9 @@
-"""A gallery as one manifest describes it: every file checked, then mapped. It stays what it is while others write."""
+"""A gallery as one manifest describes it: every file known to be what was written, then mapped. It stays what it is
+while others write.
+"""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -16,13 +17,13 @@ from prunnet.errors import DamagedError
 from prunnet.search import engine
 from prunnet.search.answers import Record
 from prunnet.search.approximate import Approximate
-from prunnet.search.columns import ABSENT, Column, Metadata, Value, as_text, join_columns
-from prunnet.search.manifest import Manifest, StoredFile, read_manifest
+from prunnet.search.columns import ABSENT, Metadata, Value, as_text
+from prunnet.search.manifest import Manifest, read_manifest
 from prunnet.search.segment import Segment, keys_of
+from prunnet.search.verified import compare, unverified
 
 Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
-THREADS = 2  # that compute checksums
 REMEDY = "put back a copy of the file, or build the gallery again"
 
 
@@ -54,7 +55,8 @@ class Snapshot:
         seen = {*trusted, *(entry.file.name for entry in known)}
         if same_index and manifest.approximate is not None:
             seen.add(manifest.approximate.file.name)
-        if found := damages(folder, [file for file in manifest.files if file.name not in seen]):
+        files = unverified(folder, (file for file in manifest.files if file.name not in seen))
+        if files and (found := compare(folder, files, manifest.files)):
             raise DamagedError(f"{found[0]}; {REMEDY}")
         segments = []
         for entry in manifest.segments:
@@ -66,14 +68,19 @@ class Snapshot:
         return cls(manifest, tuple(segments), _removed(folder, manifest), index)
 
     def __len__(self) -> int:
-        return self.manifest.rows - self.manifest.removed_rows
+        return self.rows - self.manifest.removed_rows
+
+    @cached_property
+    def rows(self) -> int:
+        """With those that do not count any more."""
+        return self.manifest.rows
 
     @cached_property
     def starts(self) -> Rows:
         """The row with which each segment begins."""
         return np.array([0, *accumulate(len(segment) for segment in self.segments)], dtype=np.int64)
 
-    @property
+    @cached_property
     def live(self) -> Flags:
         return ~self.removed
 
@@ -81,17 +88,13 @@ class Snapshot:
         """Which rows may answer; None if all may."""
         if not where:
             return self.live if self.manifest.removed_rows else None
-        flags = self.live
+        flags = self.live.copy()
         for key, value in where.items():
             for start, segment in zip(self.starts, self.segments, strict=False):
                 here = flags[start : start + len(segment)]
                 column = segment.columns.get(key)
                 here &= column.equal_to(value) if column is not None else np.False_
         return flags
-
-    def codes(self, key: str) -> "Codes":
-        """The values of all rows under one key."""
-        return Codes([(segment.columns.get(key), len(segment)) for segment in self.segments])
 
     def holds(self, key: str, value: Value) -> bool:
         """Whether a vector that counts has this in its metadata."""
@@ -113,8 +116,8 @@ class Snapshot:
         return found
 
     def id(self, row: int) -> str:
-        segment, place = self._place(row)
-        return segment.ids.at(place)
+        number = bisect_right(self._ends, row)
+        return self.segments[number].ids.at(row - self._ends[number - 1] if number else row)
 
     def _place(self, row: int) -> tuple[Segment, int]:
         number = bisect_right(self._ends, row)
@@ -135,29 +138,6 @@ class Snapshot:
         """Those that are left of it."""
         made = [segment.generations == generation for segment in self.segments]
         return np.flatnonzero(np.concatenate(made) & self.live) if made else np.empty(0, dtype=np.int64)
-
-
-class Codes:
-    """One key of the metadata of all rows, by numbers."""
-
-    def __init__(self, columns: Sequence[tuple[Column | None, int]]) -> None:
-        joined = join_columns([({} if column is None else {"": column}, rows) for column, rows in columns])
-        self._column = joined.get("")
-
-    def flags(self, value: str | None, rows: Rows) -> Flags:
-        """Which of `rows` have `value`."""
-        code = ABSENT if value is None or self._column is None else self._column.values.place(as_text(value))
-        if code == ABSENT or self._column is None:
-            return np.zeros(len(rows), dtype=np.bool_)
-        flags: Flags = self._column.codes[rows] == code
-        return flags
-
-
-def damages(folder: Path, files: Iterable[StoredFile]) -> list[str]:
-    """What is wrong with `files`, a line each."""
-    largest_first = sorted(files, key=lambda file: -file.bytes)  # so that the threads end together
-    with ThreadPoolExecutor(THREADS) as pool:
-        return [found for found in pool.map(lambda file: file.damage(folder), largest_first) if found is not None]
 
 
 def _removed(folder: Path, manifest: Manifest) -> Flags:

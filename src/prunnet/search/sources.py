@@ -8,6 +8,7 @@ from prunnet.data import UNLABELLED, ImageSet, load_data
 from prunnet.data.image_files import ImageFile, image_set, names_of
 from prunnet.data.images import FilePixels
 from prunnet.data.lists import is_image
+from prunnet.data.table import is_table, load_table
 from prunnet.errors import SearchError
 from prunnet.search.columns import Value
 
@@ -17,23 +18,32 @@ Part = Literal["query", "gallery"]
 def images_in(
     source: str | os.PathLike[str], root: str | os.PathLike[str] | None = None, part: Part = "gallery"
 ) -> ImageSet:
-    """Every image in a folder and the folders in it, a class for each folder directly in it; one picture alone; or of a
-    manifest or data set those that are its `part`.
+    """Every image in a folder and the folders in it, a class for each folder directly in it; one picture alone; every
+    row of a table (.csv, .parquet, or a folder of .parquet files); or of a manifest or data set its `part`.
     """
     place = Path(source).expanduser()
+    folder = None if root is None else Path(root)
+    if is_table(place):
+        return load_table([place], folder)
     if root is None and place.is_dir():
-        files = [
-            ImageFile(path, parts[0] if len(parts := path.relative_to(place).parts) > 1 else None)
-            for path in sorted(place.rglob("*"))
-            if is_image(path)
-        ]
-        if not files:
-            raise SearchError(f"{place} holds no images")
-        return image_set(files, names_of(files), place)
+        return _in_folder(place)
     if root is None and place.is_file() and is_image(place):
         return image_set([ImageFile(place, None)], [], place.parent)
-    data = load_data(str(source), None if root is None else Path(root))
+    data = load_data(str(source), folder)
     return data.query if part == "query" else data.gallery
+
+
+def _in_folder(folder: Path) -> ImageSet:
+    files = [
+        ImageFile(path, parts[0] if len(parts := path.relative_to(folder).parts) > 1 else None)
+        for path in sorted(folder.rglob("*"))
+        if is_image(path)
+    ]
+    if files:
+        return image_set(files, names_of(files), folder)
+    if tables := sorted(folder.glob("*.parquet")):
+        return load_table(tables)
+    raise SearchError(f"{folder} holds no images")
 
 
 def described(images: ImageSet, index: int) -> dict[str, Value]:

@@ -6,17 +6,15 @@ whatever part is done, all of the gallery answers.
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from prunnet.data import ImageSet
 from prunnet.data.images import UNLABELLED, FilePixels
 from prunnet.errors import FamilyError, SearchError
 from prunnet.evaluation import CompatibilityMatrix, Encoder
 from prunnet.runs import Run
 from prunnet.search.answers import Record
-from prunnet.search.folder import FolderIndex
 from prunnet.search.indexing import Indexed, add_images
 from prunnet.search.manifest import Evidence, Generation
+from prunnet.search.protocol import VectorIndex
 
 
 @dataclass
@@ -28,7 +26,7 @@ class Upgraded:
     evidence: Evidence | None
 
 
-def evidence_for(gallery: FolderIndex, run: Run) -> Evidence:
+def evidence_for(gallery: VectorIndex, run: Run) -> Evidence:
     """What `run` measured about asking the vectors of this gallery; a family that was not made for it is refused."""
     matrix = run.require_finished().matrix
     new_id, old_id = run.network.family_id, gallery.family_id
@@ -36,7 +34,7 @@ def evidence_for(gallery: FolderIndex, run: Run) -> Evidence:
     new = _largest(matrix, new_id)
     if old is None or new is None:
         raise FamilyError(
-            f"family {new_id} of {run.folder} was not trained compatible with family {old_id} of {gallery.folder} "
+            f"family {new_id} of {run.folder} was not trained compatible with family {old_id} of {gallery.place} "
             f"(prunnet train --set old=RUN); make a new gallery: prunnet index build {run.folder} IMAGES --out NEW"
         )
     values = matrix.values
@@ -66,7 +64,7 @@ def verdict(evidence: Evidence) -> str:
 
 
 def upgrade(
-    gallery: FolderIndex,
+    gallery: VectorIndex,
     run: Run,
     encoder: Encoder,
     *,
@@ -84,7 +82,7 @@ def upgrade(
         begin(gallery, run, accept=accept)
         if encoder.family_id != gallery.family_id:
             raise FamilyError(f"the encoder is of family {encoder.family_id}, the run of family {gallery.family_id}")
-        old = [gallery.snapshot.record(int(row)) for row in _older(gallery)]
+        old = gallery.older()
         asked = _from_paths(old) if images is None else _by_id(images, old)
         done = Indexed()
         if asked is not None:
@@ -92,23 +90,23 @@ def upgrade(
             done = add_images(
                 gallery, encoder, asked, replace=True, batch_size=batch_size, workers=workers, known=known
             )
-        left = [gallery.snapshot.id(int(row)) for row in _older(gallery)]
+        left = [record.id for record in gallery.older()]
         if not left:
             _retire(gallery)
         gallery.flush()
-        return Upgraded(done, left, gallery.manifest.current.evidence)
+        return Upgraded(done, left, gallery.generations[-1].evidence)
 
 
-def begin(gallery: FolderIndex, run: Run, *, accept: bool = False) -> None:
+def begin(gallery: VectorIndex, run: Run, *, accept: bool = False) -> None:
     """Let the gallery know the new generation, from when on its members ask and add."""
     new_id = run.network.family_id
     if new_id == gallery.family_id:
-        if len(gallery.manifest.generations) == 1:
-            raise SearchError(f"{gallery.folder} is of family {new_id} already: there is nothing to upgrade")
+        if len(gallery.generations) == 1:
+            raise SearchError(f"{gallery.place} is of family {new_id} already: there is nothing to upgrade")
         return
-    if len(_older(gallery)):
+    if any(family_id != gallery.family_id for family_id, _ in gallery.made_by()):
         raise SearchError(
-            f"{gallery.folder} is being upgraded to family {gallery.family_id}; finish that first, with --to its run"
+            f"{gallery.place} is being upgraded to family {gallery.family_id}; finish that first, with --to its run"
         )
     evidence = evidence_for(gallery, run)
     if evidence.new_in_old < evidence.old_in_old and not accept:
@@ -117,21 +115,14 @@ def begin(gallery: FolderIndex, run: Run, *, accept: bool = False) -> None:
         )
     gallery.set_generations(
         [
-            *gallery.manifest.generations,
+            *gallery.generations,
             Generation(family_id=new_id, made_with=str(run.folder.resolve()), evidence=evidence),
         ]
     )
 
 
-def _older(gallery: FolderIndex) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Rows that are not of the newest generation."""
-    newest = len(gallery.manifest.generations) - 1
-    rows = [gallery.snapshot.rows_of_generation(number) for number in range(newest)]
-    return np.concatenate([*rows, np.empty(0, dtype=np.int64)])
-
-
-def _retire(gallery: FolderIndex) -> None:
-    *old, current = gallery.manifest.generations
+def _retire(gallery: VectorIndex) -> None:
+    *old, current = gallery.generations
     retired = [generation.model_copy(update={"retired": True}) for generation in old]
     gallery.set_generations([*retired, current])
     gallery.compact()

@@ -32,7 +32,7 @@ class Embedding:
         return await self._batcher(capacity, image)
 
     def _read(self, picture: bytes) -> Tensor:
-        return self._model.transform(decode_picture(picture))
+        return self._model.transform(decode_picture(picture, "the picture"))
 
     @torch.inference_mode()
     def _embed(self, capacity: float | None, images: Sequence[Tensor]) -> list[Tensor]:

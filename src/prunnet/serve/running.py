@@ -4,8 +4,8 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from prunnet.errors import MissingExtraError, SearchError, ServiceError
-from prunnet.search import FolderIndex, VectorIndex
+from prunnet.errors import MissingExtraError, ServiceError
+from prunnet.search import VectorIndex
 from prunnet.serve.limits import Limits
 
 SECONDS_TO_END = 30
@@ -49,8 +49,8 @@ def serve(
 
     tokens = None if token_file is None else Tokens(token_file)
     index = VectorIndex.open(gallery)
-    model = ServedModel.open(family or _made_with(index))
-    _check_fit(index, model.family_id, gallery)
+    model = ServedModel.open(family or index.made_with)
+    _check_fit(index, model.family_id)
     names = (*LOOPBACK, host, *hosts) if is_loopback(host) or hosts else ()
     app = make_app(
         index,
@@ -80,20 +80,11 @@ def serve(
         uvicorn.Server(config).run([listening])
 
 
-def _made_with(index: VectorIndex) -> str:
-    if not isinstance(index, FolderIndex):
-        raise SearchError("say --family: a run, a family or a .prun file whose members ask this gallery")
-    return index.made_with
-
-
-def _check_fit(index: VectorIndex, family_id: str, gallery: str) -> None:
-    known = {index.family_id}
-    if isinstance(index, FolderIndex):
-        known = {generation.family_id for generation in index.manifest.generations}
-    if family_id not in known:
+def _check_fit(index: VectorIndex, family_id: str) -> None:
+    if family_id not in {generation.family_id for generation in index.generations}:
         raise ServiceError(
-            f"{gallery} is a gallery of family {index.family_id}, and --family is of family {family_id}; name a member "
-            "of that family"
+            f"{index.place} is a gallery of family {index.family_id}, and --family is of family {family_id}; name a "
+            "member of that family"
         )
 
 

@@ -217,19 +217,21 @@ def build_sampler(config: TrainConfig, train: ImageSet, ranks: Ranks) -> EpochSa
 
 
 def build_optimiser(config: TrainConfig, method: Method, steps_per_epoch: int) -> Optimizer:
-    """SGD or AdamW over all parameters that learn; biases and norms do not decay, scores have a rate of their own."""
-    undecayed = method.undecayed()
+    """SGD or AdamW over all parameters that learn; norms and biases decay on their own, scores have their own rate."""
+    norms_and_biases = method.norms_and_biases()
     scores = {p for part in method.modules() if isinstance(part, Scores) for p in part.parameters()}
     learning = [parameter for parameter in method.parameters() if parameter.requires_grad]
     score_lr = config.relative_score_lr(steps_per_epoch)
     score_decay = config.weight_decay if config.score_decay is None else config.score_decay
-    decayed = {"weight_decay": config.weight_decay, "relative_lr": 1.0}
     groups = [
-        {"params": [p for p in learning if p not in undecayed and p not in scores], **decayed},
-        {"params": [p for p in learning if p in undecayed], **decayed, "weight_decay": 0.0},
+        {
+            "params": [p for p in learning if p not in norms_and_biases and p not in scores],
+            "weight_decay": config.weight_decay,
+        },
+        {"params": [p for p in learning if p in norms_and_biases], "weight_decay": config.norm_decay},
         {"params": [p for p in learning if p in scores], "weight_decay": score_decay, "relative_lr": score_lr},
     ]
-    groups = [group for group in groups if group["params"]]
+    groups = [{"relative_lr": 1.0, **group} for group in groups if group["params"]]
     if config.optimiser == "adamw":
         return AdamW(groups, lr=config.lr)
     return SGD(groups, lr=config.lr, momentum=config.momentum)

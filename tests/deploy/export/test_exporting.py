@@ -96,6 +96,12 @@ def test_the_file_knows_its_family(file: str, folder: Path, subnetwork: prunnet.
         exported(torch.zeros(2, 1, 32, 32))
 
 
+@pytest.mark.parametrize("file", ["small.onnx", "small.xml"])
+def test_another_process_opens_the_file_it_is_sent(file: str, folder: Path, subnetwork: prunnet.Subnetwork) -> None:
+    sent = pickle.loads(pickle.dumps(load_exported(folder / file)))
+    assert difference(sent, subnetwork, random_images(2)) <= 1e-4
+
+
 def test_onnx_is_one_file_with_plain_metadata(folder: Path, subnetwork: prunnet.Subnetwork) -> None:
     import onnx
 

@@ -1,7 +1,7 @@
 """An exported file, run in the runtime it was made for, and what travels inside it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -84,6 +84,10 @@ class ExportedNetwork:
     def bytes(self) -> int:
         """Size of its files."""
         return sum(file.stat().st_size for file in self.files)
+
+    def __reduce__(self) -> tuple[Callable[[Path], "ExportedNetwork"], tuple[Path]]:
+        """A process that it is sent to opens the file anew."""
+        return load_exported, (self.files[0].resolve(),)
 
     def __call__(self, images: Tensor) -> Tensor:
         return self._run(check_images(images, self.preprocessing).float().contiguous())

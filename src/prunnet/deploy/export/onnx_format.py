@@ -63,6 +63,7 @@ def open_session(model: str | bytes) -> Any:
         raise MissingExtraError("onnxruntime", "onnx", "running an ONNX model") from None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = torch.get_num_threads()  # one setting for whatever embeds
     # on cores shared with other processes, threads that wait by spinning more than doubled the latency (docs/speed.md)
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:

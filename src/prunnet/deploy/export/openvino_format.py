@@ -80,7 +80,8 @@ def _convert(program: Program) -> Any:
 
 def _compile(model: Any) -> Run:
     # on processors with bfloat16 units OpenVINO would compute in it by default
-    compiled = _openvino().Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+    compiled = _openvino().Core().compile_model(model, "CPU", settings)
 
     def run(images: Tensor) -> Tensor:
         return torch.from_numpy(compiled(images.numpy())[0].copy())

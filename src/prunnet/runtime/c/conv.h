@@ -93,5 +93,5 @@ static void conv_run(const pk_conv_packed *p, const float *in, const float *resi
 {
     if (p->method == PK_SPARSE) sparse_run_units(p, in, residual, out, scratch, begin, end, 1, 0);
     else if (p->method == PK_DENSE) dense_run_units(p, in, residual, out, scratch, begin, end);
-    else depthwise_run_units(p, in, 0, p->conv.in_channels, residual, out, scratch, begin, end);
+    else depthwise_run_units(p, in, 0, p->conv.in_channels, 0, residual, out, scratch, begin, end);
 }

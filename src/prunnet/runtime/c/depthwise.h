@@ -1,10 +1,9 @@
 /* Depthwise convolution: one input plane, one small kernel, one output plane.
  *
- * Usual kernels (3, 5 or 7 square, stride 1 or 2) run in strips of one vector of columns and PK_DEPTH_ROWS rows: every row
- * of the input is loaded once for each column of the kernel and serves all rows of the output that it reaches. Columns
- * outside the image are masked. Other kernels go pixel by pixel over taps. */
-
-#define PK_DEPTH_ROWS 4
+ * Usual kernels (3, 5 or 7 square, stride 1 or 2) run in strips of one vector of columns, down the rows: every row of the
+ * input is loaded once for each column of the kernel and added to all rows of the output that it reaches, whose sums wait
+ * in registers until they are complete. Rows outside the image are read from a row of zeros, columns outside of it are
+ * masked, which only the first and last strip need. Other kernels go pixel by pixel over taps. */
 
 static size_t depthwise_layout(pk_conv_packed *p)
 {
@@ -24,19 +23,23 @@ static void depthwise_plan(pk_conv_packed *p, const uint32_t *first, const uint3
         for (uint32_t k = first[o]; k < first[o + 1]; k++) weights[o * area + position[k]] = value[k];
 }
 
+/* So many floats around a plane are read at most. */
+PK_INLINE size_t depth_margin(const pk_conv *c)
+{
+    const int32_t beyond = most((c->out_w - 1) * c->stride_w - c->in_w, 0);
+    return (size_t)(beyond + c->pad_left + c->kernel_w) + (size_t)c->stride_w * (PK_V + 1);
+}
 
-/* Room for one plane with so much around it that no strip reads outside. */
-PK_INLINE size_t depth_margin(const pk_conv *c) { return (size_t)c->pad_left + c->kernel_w + (size_t)c->stride_w * (PK_V + 1); }
-
-static size_t depthwise_scratch(const pk_conv_packed *p)
+static size_t depthwise_scratch(const pk_conv_packed *p) /* a row of zeros, and a plane at the end of its buffer */
 {
     const pk_conv *c = &p->conv;
-    return align(((size_t)c->images * c->in_h * c->in_w + 2 * depth_margin(c)) * sizeof(float));
+    const size_t row = (size_t)c->in_w + 2 * depth_margin(c), plane = (size_t)c->images * c->in_h * c->in_w + 2 * depth_margin(c);
+    return align((row + plane) * sizeof(float));
 }
 
 typedef struct {
     const pk_conv *conv;
-    const float *in, *weights, *residual; /* one image of one channel */
+    const float *in, *zeros, *weights, *residual; /* one image of one channel */
     float *out;
     float bias, low, high;
 } depth_plane;
@@ -62,49 +65,75 @@ static void depthwise_slowly(const depth_plane *d)
         }
 }
 
-/* One row of one strip, or less: without loss into the next row only if that is written later. */
+/* The rows of a strip, one after the other. */
+typedef struct {
+    const float *in, *zeros;
+    int32_t row, height, width;
+} depth_rows;
+
+PK_INLINE const float *next_row(depth_rows *r)
+{
+    const int32_t row = r->row++;
+    return row >= 0 && row < r->height ? r->in + (ptrdiff_t)row * r->width : r->zeros;
+}
+
+/* Of the rows that an output row reads, number i goes to a[j], the output j rows further down; a moves on by assignments,
+ * since clang makes of a loop a call that puts it into memory. The last strip overlaps the one before; a plane narrower
+ * than a vector is written past the end of a row only where the next one is written later. */
+#define PK_DEPTH_SUMS 7
 #define PK_DEPTHWISE(L, K, S)                                                                                          \
+    PK_INLINE void depth_row_##L##_##K##_##S(const float *from, const v##L *w, const i##L *mask, v##L *a, const int i) \
+    {                                                                                                                  \
+        PK_UNROLL for (int kx = 0; kx < K; kx++) {                                                                     \
+            v##L v = *(const v##L *)(from + (S == 1 ? kx : kx / 2 * 2));                                               \
+            if (S == 2 && kx % 2 == 0) v = v##L##_even(v, *(const v##L *)(from + kx + L));                             \
+            if (S == 2 && kx % 2 == 1) v = v##L##_odd(v, *(const v##L *)(from + kx - 1 + L));                          \
+            if (mask) v = (v##L)((i##L)v & mask[kx]);                                                                  \
+            PK_UNROLL for (int j = 0; j <= (K - 1) / S; j++)                                                           \
+                if (i - j * S >= 0 && i - j * S < K) a[j] += w[(i - j * S) * K + kx] * v;                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    PK_INLINE void depth_strip_##L##_##K##_##S(const depth_plane *d, const v##L *w, const i##L *mask, int32_t x)       \
+    {                                                                                                                  \
+        const int32_t out_h = d->conv->out_h, out_w = d->conv->out_w, column = x * S - d->conv->pad_left;              \
+        depth_rows rows = {d->in + column, d->zeros + column, -d->conv->pad_top, d->conv->in_h, d->conv->in_w};        \
+        const float *residual = d->residual ? d->residual + x : NULL;                                                  \
+        float *out = d->out + x;                                                                                       \
+        const v##L bias = d->bias - (v##L){0}, low = d->low - (v##L){0}, high = d->high - (v##L){0};                   \
+        v##L a[PK_DEPTH_SUMS];                                                                                         \
+        PK_UNROLL for (int j = 0; j < PK_DEPTH_SUMS; j++) a[j] = bias;                                                 \
+        PK_UNROLL for (int i = 0; i < K - S; i++) depth_row_##L##_##K##_##S(next_row(&rows), w, mask, a, i);           \
+        for (int32_t y = 0; y < out_h; y++, out += out_w) {                                                            \
+            PK_UNROLL for (int i = K - S; i < K; i++) depth_row_##L##_##K##_##S(next_row(&rows), w, mask, a, i);       \
+            v##L v = a[0];                                                                                             \
+            a[0] = a[1], a[1] = a[2], a[2] = a[3], a[3] = a[4], a[4] = a[5], a[5] = a[6], a[(K - 1) / S] = bias;       \
+            if (residual) {                                                                                            \
+                for (int32_t i = 0; i < L; i++)                                                                        \
+                    if (i < out_w) v[i] += residual[i];                                                                \
+                residual += out_w;                                                                                     \
+            }                                                                                                          \
+            v = v##L##_min(v##L##_max(v, low), high);                                                                  \
+            if (!mask || out_w >= L || (2 * out_w >= L && y + 1 < out_h)) *(v##L *)out = v;                            \
+            else emit(out, (const float *)&v, NULL, 0, 0, out_w);                                                      \
+        }                                                                                                              \
+    }                                                                                                                  \
     static void depthwise_##L##_##K##_##S(const depth_plane *d)                                                        \
     {                                                                                                                  \
         const pk_conv *c = d->conv;                                                                                    \
-        const int32_t width = c->in_w, out_w = c->out_w, one_strip = out_w <= L;                                       \
         v##L w[K * K];                                                                                                 \
-        for (int i = 0; i < K * K; i++) w[i] = d->weights[i] - (v##L){0};                                              \
-        for (int32_t x = 0; x < out_w; x += L) {                                                                       \
-            const int32_t column = x * S - c->pad_left, wide = least(L, out_w - x);                                    \
+        PK_UNROLL for (int i = 0; i < K * K; i++) w[i] = d->weights[i] - (v##L){0};                                    \
+        for (int32_t strip = 0; strip < c->out_w; strip += L) {                                                        \
+            const int32_t x = least(strip, most(c->out_w - L, 0)), column = x * S - c->pad_left;                       \
+            if (column >= 0 && column + K + (L - 1) * S <= c->in_w) {                                                  \
+                depth_strip_##L##_##K##_##S(d, w, NULL, x);                                                            \
+                continue;                                                                                              \
+            }                                                                                                          \
             i##L mask[K];                                                                                              \
             PK_UNROLL for (int kx = 0; kx < K; kx++) {                                                                 \
                 const i##L at = PK_LANES_##L * S + (column + kx);                                                      \
-                mask[kx] = (at >= 0) & (at < width);                                                                   \
+                mask[kx] = (at >= 0) & (at < c->in_w);                                                                 \
             }                                                                                                          \
-            for (int32_t y = 0; y < c->out_h; y += PK_DEPTH_ROWS) {                                                    \
-                v##L a[PK_DEPTH_ROWS];                                                                                 \
-                PK_UNROLL for (int r = 0; r < PK_DEPTH_ROWS; r++) a[r] = d->bias - (v##L){0};                          \
-                PK_UNROLL for (int i = 0; i < (PK_DEPTH_ROWS - 1) * S + K; i++) {                                      \
-                    const int32_t row = y * S + i - c->pad_top;                                                        \
-                    if (row < 0 || row >= c->in_h) continue;                                                           \
-                    const float *from = d->in + (ptrdiff_t)row * width + column;                                       \
-                    PK_UNROLL for (int kx = 0; kx < K; kx++) {                                                         \
-                        v##L v = *(const v##L *)(from + kx);                                                           \
-                        if (S == 2) v = v##L##_even(v, *(const v##L *)(from + kx + L));                                \
-                        v = (v##L)((i##L)v & mask[kx]);                                                                \
-                        PK_UNROLL for (int r = 0; r < PK_DEPTH_ROWS; r++)                                              \
-                            if (i - r * S >= 0 && i - r * S < K) a[r] += w[(i - r * S) * K + kx] * v;                  \
-                    }                                                                                                  \
-                }                                                                                                      \
-                PK_UNROLL for (int r = 0; r < PK_DEPTH_ROWS; r++) {                                                    \
-                    if (y + r >= c->out_h) break;                                                                      \
-                    const size_t at = (size_t)(y + r) * out_w + x;                                                     \
-                    if (d->residual)                                                                                   \
-                        for (int32_t i = 0; i < wide; i++) a[r][i] += d->residual[at + i];                             \
-                    i##L under = a[r] < d->low, over;                                                                  \
-                    v##L v = (v##L)((~under & (i##L)a[r]) | (under & (i##L)(d->low - (v##L){0})));                     \
-                    over = v > d->high;                                                                                \
-                    v = (v##L)((~over & (i##L)v) | (over & (i##L)(d->high - (v##L){0})));                              \
-                    if (wide == L || (one_strip && y + r + 1 < c->out_h && out_w >= L / 2)) *(v##L *)(d->out + at) = v; \
-                    else emit(d->out + at, (const float *)&v, NULL, 0, 0, wide);                                       \
-                }                                                                                                      \
-            }                                                                                                          \
+            depth_strip_##L##_##K##_##S(d, w, mask, x);                                                                \
         }                                                                                                              \
     }
 #define PK_DEPTHWISES(L) PK_DEPTHWISE(L, 3, 1) PK_DEPTHWISE(L, 3, 2) PK_DEPTHWISE(L, 5, 1) PK_DEPTHWISE(L, 5, 2) PK_DEPTHWISE(L, 7, 1)
@@ -134,8 +163,9 @@ static void (*depthwise_choice(const pk_conv *c))(const depth_plane *)
     return all[width > 8 ? 2 : width > 4 ? 1 : 0][k - 3 + (s - 1)];
 }
 
-/* Channels begin to end; in holds `channels` planes, the first of which is channel `first`. */
-static void depthwise_run_units(const pk_conv_packed *p, const float *in, int32_t first, int32_t channels,
+/* Channels begin to end; in holds `channels` planes, the first of which is channel `first`, with depth_margin around them
+ * if `roomy`. */
+static void depthwise_run_units(const pk_conv_packed *p, const float *in, int32_t first, int32_t channels, int roomy,
                                 const float *residual, float *out, float *scratch, int32_t begin, int32_t end)
 {
     const pk_conv *c = &p->conv;
@@ -145,15 +175,17 @@ static void depthwise_run_units(const pk_conv_packed *p, const float *in, int32_
     const float *bias = (const float *)((const char *)p + p->at_bias);
     const int clamp = is_clamp(c->activation);
     void (*const run)(const depth_plane *) = depthwise_choice(c);
-    depth_plane d = {.conv = c};
+    float *copy = scratch + c->in_w + 3 * margin;
+    depth_plane d = {.conv = c, .zeros = scratch + margin};
     d.low = clamp ? clamp_low(c->activation) : -3.4e38f;
     d.high = clamp ? clamp_high(c->activation) : 3.4e38f;
+    __builtin_memset(scratch, 0, ((size_t)c->in_w + 2 * margin) * sizeof(float));
     for (int32_t o = begin; o < end; o++) {
         const size_t channel = (size_t)(o / multiplier - first), last = (size_t)channels - 1;
         const float *plane = in + channel * in_pitch;
-        if (channel * in_pitch < margin || (last - channel) * in_pitch < margin) { /* at the ends of the buffer */
-            __builtin_memcpy(scratch + margin, plane, in_pixels * sizeof(float));
-            plane = scratch + margin;
+        if (!roomy && (channel * in_pitch < margin || (last - channel) * in_pitch < margin)) {
+            __builtin_memcpy(copy, plane, in_pixels * sizeof(float));
+            plane = copy;
         }
         d.weights = (const float *)((const char *)p + p->at_weights) + o * area;
         d.bias = bias[o];

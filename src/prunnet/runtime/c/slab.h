@@ -139,6 +139,15 @@ static void empty_tile(const pk_conv_packed *p, float *tiles, const float *resid
     const int32_t per_image = up(c->out_h, p->rows), lanes = p->lanes_x, column = strip * lanes;
     const int32_t width = least(lanes, c->out_w - column), clamp = is_clamp(c->activation);
     const float low = clamp_low(c->activation), high = clamp_high(c->activation);
+    if (p->lanes_y == 1 && width == PK_V && clamp && !residual) { /* whole vectors */
+        const int32_t image = set / per_image, top = set % per_image * p->rows, rows = least(p->rows, c->out_h - top);
+        for (int32_t o = begin; o < end; o++) {
+            const vf *from = (const vf *)tiles + (size_t)o * p->rows;
+            float *to = out + o * pitch + ((size_t)image * c->out_h + top) * c->out_w + column;
+            for (int32_t r = 0; r < rows; r++, to += c->out_w) v_store(to, from[r]);
+        }
+        return;
+    }
     for (int32_t o = begin; o < end; o++) {
         float *from = tiles + (size_t)o * p->rows * PK_V;
         for (int32_t pass = clamp || !residual; pass < 2; pass++) { /* 0: the residual comes before what is no clamp */

@@ -26,7 +26,7 @@ typedef int32_t i4 __attribute__((vector_size(16), aligned(4), may_alias));
 #define PK_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-/* Every second float of two vectors, from the first. */
+/* Every second float of two vectors, from the first or the second on. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define PK_SHUFFLE 1
@@ -36,10 +36,16 @@ typedef int32_t i4 __attribute__((vector_size(16), aligned(4), may_alias));
 #define v4_even(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define v8_even(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define v16_even(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#define v4_odd(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
+#define v8_odd(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
+#define v16_odd(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 #else
 #define v4_even(a, b) __builtin_shuffle(a, b, (i4){0, 2, 4, 6})
 #define v8_even(a, b) __builtin_shuffle(a, b, (i8){0, 2, 4, 6, 8, 10, 12, 14})
 #define v16_even(a, b) __builtin_shuffle(a, b, (i16){0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30})
+#define v4_odd(a, b) __builtin_shuffle(a, b, (i4){1, 3, 5, 7})
+#define v8_odd(a, b) __builtin_shuffle(a, b, (i8){1, 3, 5, 7, 9, 11, 13, 15})
+#define v16_odd(a, b) __builtin_shuffle(a, b, (i16){1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31})
 #endif
 
 #define PK_JOIN_(a, b, c) a##b##c
@@ -52,26 +58,26 @@ PK_INLINE void v_store(float *to, vf value) { *(vu *)to = value; }
 PK_INLINE vf v_select(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 /* a > b ? a : b, by the one instruction where it has a name; of two zeros or with NaN either may come out. */
 #if defined(__wasm_simd128__)
-#define PK_MAX(a, b) __builtin_wasm_pmax_f32x4(b, a)
-#define PK_MIN(a, b) __builtin_wasm_pmin_f32x4(b, a)
-#elif defined(__x86_64__) && PK_V == 4
-#define PK_MAX(a, b) __builtin_ia32_maxps(a, b)
-#define PK_MIN(a, b) __builtin_ia32_minps(a, b)
-#elif defined(__x86_64__) && PK_V == 8
-#define PK_MAX(a, b) __builtin_ia32_maxps256(a, b)
-#define PK_MIN(a, b) __builtin_ia32_minps256(a, b)
-#elif defined(__x86_64__) && defined(__clang__)
-#define PK_MAX(a, b) __builtin_ia32_maxps512(a, b, 4)
-#define PK_MIN(a, b) __builtin_ia32_minps512(a, b, 4)
+#define v4_max(a, b) __builtin_wasm_pmax_f32x4(b, a)
+#define v4_min(a, b) __builtin_wasm_pmin_f32x4(b, a)
 #elif defined(__x86_64__)
-#define PK_MAX(a, b) __builtin_ia32_maxps512_mask(a, b, a, -1, 4)
-#define PK_MIN(a, b) __builtin_ia32_minps512_mask(a, b, a, -1, 4)
+#define v4_max(a, b) __builtin_ia32_maxps(a, b)
+#define v4_min(a, b) __builtin_ia32_minps(a, b)
+#define v8_max(a, b) __builtin_ia32_maxps256(a, b)
+#define v8_min(a, b) __builtin_ia32_minps256(a, b)
+#if defined(__clang__)
+#define v16_max(a, b) __builtin_ia32_maxps512(a, b, 4)
+#define v16_min(a, b) __builtin_ia32_minps512(a, b, 4)
 #else
-#define PK_MAX(a, b) v_select(a > b, a, b)
-#define PK_MIN(a, b) v_select(a < b, a, b)
+#define v16_max(a, b) __builtin_ia32_maxps512_mask(a, b, a, -1, 4)
+#define v16_min(a, b) __builtin_ia32_minps512_mask(a, b, a, -1, 4)
 #endif
-PK_INLINE vf v_max(vf a, vf b) { return PK_MAX(a, b); }
-PK_INLINE vf v_min(vf a, vf b) { return PK_MIN(a, b); }
+#else
+#define v4_max(a, b) v_select(a > b, a, b)
+#define v4_min(a, b) v_select(a < b, a, b)
+#endif
+PK_INLINE vf v_max(vf a, vf b) { return PK_JOIN(v, PK_V, _max)(a, b); }
+PK_INLINE vf v_min(vf a, vf b) { return PK_JOIN(v, PK_V, _min)(a, b); }
 PK_INLINE vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
 
 PK_INLINE float v_sum(vf a)

@@ -32,7 +32,7 @@ export class Model {
     try {
       const info = this.#engine.plan(capacity === undefined && prefix.length < band.end ? 0 : band.capacity);
       await this.#file.keep();
-      return info;
+      return { ...info, held: prefix.length };
     } catch (error) {
       await this.#file.forget(); // so that it is fetched again
       throw error;

@@ -33,6 +33,8 @@ export class PrunNet {
   readonly inputSize: [number, number, number];
   /** How many bytes of the file were needed. */
   readonly bytes: number;
+  /** How many bytes of the file are here: what fits into them costs no download. */
+  readonly held: number;
   /** L2-normalised. A Float32Array is taken as already preprocessed. */
   embed(picture: ImageData | ImageBitmap | Blob | Pixels | Float32Array): Promise<Float32Array>;
   /** Downloads only what is not there yet. */

@@ -67,6 +67,11 @@ export class PrunNet {
     return this.#info.bytes;
   }
 
+  /** How many bytes of the file are here: what fits into them costs no download. */
+  get held() {
+    return this.#info.held;
+  }
+
   /** The L2-normalised embedding of an ImageData, ImageBitmap, Blob, {data, width, height}, or preprocessed floats. */
   embed(picture) {
     return this.#run("embed", picture);
