@@ -138,7 +138,7 @@ class FolderIndex(VectorIndex):
         return [
             *lines,
             f"search is approximate: {found.codes} codes in {found.lists:,} lists, {found.probes} of them looked into; "
-            f"recall@10 {found.recall:.3f} on {found.sample} of its vectors",
+            f"recall@10 {found.recall:.3f} on {found.sample} queries made of its vectors",
         ]
 
     def refresh(self) -> None:

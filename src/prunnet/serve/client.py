@@ -45,7 +45,7 @@ class Client:
 
     Example:
         client = prunnet.Client("http://127.0.0.1:8000", capacity=0.1)
-        client.search(photo, k=5)[0][0].id
+        nearest, *others = client.search(photo, k=5)[0]
     """
 
     def __init__(self, url: str, capacity: float | None = None, *, token: str | None = None) -> None:

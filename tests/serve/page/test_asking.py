@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,3 +180,17 @@ def test_pictures_are_chosen_dropped_and_pasted(site: Site, visit: Open) -> None
     seen.page.evaluate(give, ["paste", "body", "image.png", content])
     seen.answered("The pasted picture")
     assert seen.vectors()[-1] == seen.vectors()[-2] == seen.vectors()[-3]
+
+
+def test_photographs_are_not_drawn(site: Site, visit: Open) -> None:
+    def as_photographs(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "kind": "photo", "matrix": None})
+
+    seen = visit(site.address)
+    seen.page.route("**/v1/family", as_photographs)
+    seen.page.reload()
+    seen.answered()
+    playwright.expect(seen.page.get_by_role("tab", name="Draw")).to_be_hidden()
+    playwright.expect(seen.page.get_by_role("tab", name="Examples")).to_have_attribute("aria-selected", "true")
+    playwright.expect(seen.page.locator("#matrix")).to_be_hidden()

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from prunnet.errors import MissingExtraError, SearchError
+from prunnet.errors import MissingExtraError, PrunNetError, SearchError
 from prunnet.search.answers import Record
 from prunnet.search.columns import Value, as_text
 from prunnet.search.manifest import Count, Generation
@@ -71,14 +71,14 @@ class Server:
         self.place = address.shown
         self._address = address
         self._client: Any = None
-        self._lock = RLock()
+        self.lock = RLock()
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,200}", self.name):
             raise SearchError(f"{self.place} names no collection: milvus://host:19530/name, of letters, digits and _")
 
     @contextmanager
     def speaking(self) -> Iterator[Any]:
         """The client; what fails is one line without the password."""
-        with self._lock:
+        with self.lock:
             level = _LOG.level
             _LOG.setLevel(logging.CRITICAL)  # it tells errors with their traceback, beside raising them
             try:
@@ -89,9 +89,14 @@ class Server:
                         uri=uri, user=self._address.user, password=self._address.password, timeout=10
                     )
                 yield self._client
-            except (MilvusException, RpcError, TypeError, ValueError) as error:
-                if isinstance(error, SearchError):
-                    raise
+            except PrunNetError:
+                raise
+            except (
+                MilvusException,
+                RpcError,
+                TypeError,
+                ValueError,
+            ) as error:
                 line = (str(getattr(error, "message", "") or error).strip() or type(error).__name__).splitlines()[0]
                 raise SearchError(f"{self.place}: {self._address.without_secrets(line)}") from None
             finally:
@@ -222,7 +227,7 @@ class MilvusIndex(ServerIndex):
     @contextmanager
     def writing(self) -> Iterator[None]:
         """For this process alone: Milvus has no lock that another could see."""
-        with self._server.speaking():
+        with self._server.lock:
             if not self._writes:
                 self.refresh()
                 self._settle()

@@ -7,6 +7,9 @@ const SIMD = new Uint8Array([
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 17, 11,
 ]);
 
+const TIMES = 5;
+const PATIENCE = 150; // milliseconds after which it is not embedded again
+
 /** Why networks do not run in this browser, or nothing. */
 export function missing() {
   if (typeof WebAssembly === "undefined") return "This browser has no WebAssembly, or it is switched off";
@@ -45,13 +48,19 @@ export class Network {
     });
   }
 
-  /** The embedding of `pixels` at `capacity`, and how long it took. */
+  /** The embedding of `pixels` at `capacity`, and how long it takes: the fastest of a few, as the first is slower. */
   embed(pixels, capacity) {
     return this.#next(async () => {
       await this.#at(capacity);
-      const began = performance.now();
-      const vector = await this.#model.embed(pixels);
-      return { vector, milliseconds: performance.now() - began };
+      const times = [];
+      let vector, spent = 0;
+      while (times.length < 2 || (times.length < TIMES && spent < PATIENCE)) {
+        const began = performance.now();
+        vector = await this.#model.embed(pixels);
+        times.push(performance.now() - began);
+        spent += times.at(-1);
+      }
+      return { vector, milliseconds: Math.min(...times) };
     });
   }
 

@@ -256,7 +256,7 @@ function showSteps(found, indexed) {
   const whose = indexed === undefined ? "which the large network indexed" : `which the ${percent(indexed)} network indexed`;
   element("step-search-text").textContent = `searched${found ? ` in ${milliseconds(found.searching)}` : ""}, ${whose}`;
   const part = bytes(family.capacities.find((stop) => stop.capacity === now).bytes), whole = bytes(family.capacities.at(-1).bytes);
-  element("about").textContent = `This browser runs the first ${part} of a network of ${whole}, and asks a gallery that ${indexed === undefined || indexed === 1 ? "all of it" : percent(indexed)} indexed: every size embeds into one space.`;
+  element("about").textContent = `This browser runs ${now < 1 ? `the first ${part} of a network of ${whole}` : `a whole network of ${whole}`}, and asks a gallery that ${indexed === undefined || indexed === 1 ? "all of it" : percent(indexed)} indexed: every size embeds into one space.`;
   element("footer").textContent = `Family ${family.family_id} · ${count(family.count)} pictures · ${family.capacities.length} sizes in one file`;
 }
 

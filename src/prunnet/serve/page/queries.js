@@ -32,9 +32,9 @@ export class Queries {
     this.#models.replaceChildren(...this.#spaced(MODELS).map((query) => this.#button(query)));
   }
 
-  /** One of them, neither the first nor chosen. */
+  /** The first of them. */
   get example() {
-    return this.#all[this.#all.length >> 1];
+    return this.#all[0];
   }
 
   /** The hand that they are drawn in. */
