@@ -7,7 +7,10 @@ import typer
 
 
 def serve(
-    gallery: Annotated[str, typer.Argument(metavar="GALLERY", help="The folder of a gallery.")],
+    gallery: Annotated[
+        str,
+        typer.Argument(metavar="GALLERY", help="The folder of a gallery, or its address (postgresql://…, milvus://…)."),
+    ],
     family: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +60,7 @@ def serve(
     from prunnet.serve.running import serve as run
 
     def ready(address: str) -> None:
-        say(f"{gallery} is served at {address}; Ctrl-C ends it", "bold")
+        say(f"the gallery is served at {address}; Ctrl-C ends it", "bold")
         if open_page:
             webbrowser.open(address)
 

@@ -114,7 +114,8 @@ class FolderIndex(VectorIndex):
         return len(self._snapshot)
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
-        return {id: self._snapshot.record(row) for id, row in self._snapshot.find([id for id in ids if id]).items()}
+        snapshot = self._snapshot
+        return {id: snapshot.record(row) for id, row in snapshot.find([id for id in ids if id]).items()}
 
     def holding(self, key: str, values: Iterable[Value]) -> set[Value]:
         return {value for value in values if self._snapshot.holds(key, value)}

@@ -50,7 +50,7 @@ def serve(
     tokens = None if token_file is None else Tokens(token_file)
     index = VectorIndex.open(gallery)
     model = ServedModel.open(family or index.made_with)
-    _check_fit(index, model.family_id, gallery)
+    _check_fit(index, model.family_id)
     names = (*LOOPBACK, host, *hosts) if is_loopback(host) or hosts else ()
     app = make_app(
         index,
@@ -80,11 +80,11 @@ def serve(
         uvicorn.Server(config).run([listening])
 
 
-def _check_fit(index: VectorIndex, family_id: str, gallery: str) -> None:
+def _check_fit(index: VectorIndex, family_id: str) -> None:
     if family_id not in {generation.family_id for generation in index.generations}:
         raise ServiceError(
-            f"{gallery} is a gallery of family {index.family_id}, and --family is of family {family_id}; name a member "
-            "of that family"
+            f"{index.place} is a gallery of family {index.family_id}, and --family is of family {family_id}; name a "
+            "member of that family"
         )
 
 
