@@ -1,12 +1,10 @@
 """Embedding by Ray gives the gallery that one process makes. Real workers, started once."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +97,11 @@ def test_what_cannot_be_read_is_listed(runs: Path, tmp_path: Path, draw: Any) ->
 def test_a_killed_call_goes_on(cluster: str, runs: Path, photos: Path, tmp_path: Path) -> None:
     place, images = tmp_path / "gallery", images_in(photos / "gallery")
     work = {"place": place, "run": runs / "a", "images": photos / "gallery", "address": cluster}
-    process = subprocess.Popen([sys.executable, "-c", _KILLED, json.dumps({key: str(work[key]) for key in work})])
-    while process.poll() is None and len(list(place.glob("segment-*"))) < 2:  # then the first is committed
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    ended = subprocess.run([sys.executable, "-c", _KILLED, json.dumps({key: str(work[key]) for key in work})])
+    assert ended.returncode == -signal.SIGKILL
     before = len(FolderIndex(place))
     done = prunnet.index(place, open_encoder(runs / "a"), images, engine=RayEngine(address=cluster))
-    assert 0 < before < len(images) and (done.present, done.added) == (before, len(images) - before)
+    assert before == 3 and (done.present, done.added) == (before, len(images) - before)
     prunnet.index(tmp_path / "whole", open_encoder(runs / "a"), images)
     expected, found = contents(FolderIndex(tmp_path / "whole")), contents(FolderIndex(place))
     assert found.keys() == expected.keys()
@@ -115,11 +109,18 @@ def test_a_killed_call_goes_on(cluster: str, runs: Path, photos: Path, tmp_path:
 
 
 _KILLED = """
-import json, sys, prunnet
-from prunnet.search import RayEngine, images_in, indexing, open_encoder, ray_engine
-work = json.loads(sys.argv[1])
-indexing.ROWS_AT_ONCE = 1
-ray_engine.BATCHES_AT_ONCE = 1
+import json, os, signal, sys, prunnet
+from prunnet.search import FolderIndex, RayEngine, images_in, indexing, open_encoder, ray_engine
+
+work, added = json.loads(sys.argv[1]), FolderIndex.add
+
+def add(index, *arguments):
+    added(index, *arguments)
+    if len(index) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+FolderIndex.add = add
+indexing.ROWS_AT_ONCE = ray_engine.BATCHES_AT_ONCE = 1
 engine = RayEngine(address=work["address"])
 prunnet.index(work["place"], open_encoder(work["run"]), images_in(work["images"]), batch_size=1, engine=engine)
 """
