@@ -1,18 +1,22 @@
 """A service that runs, in a thread or in a process of its own, and how tests ask it."""
 
+import asyncio
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import uvicorn
+
+T = TypeVar("T")
 
 
 class Response(NamedTuple):
@@ -62,6 +66,12 @@ class Service:
     def open(self) -> socket.socket:
         """A connection for requests that no library would make."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, in a thread: a browser's test may have left a loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
+from tests.serve.service import finished
 
 from prunnet.serve.batching import Batcher
 
@@ -28,7 +29,7 @@ def test_what_arrives_while_a_batch_runs_becomes_the_next() -> None:
         go_on.set()
         return await asyncio.gather(first, *others)
 
-    assert asyncio.run(ask()) == ["a0", *(f"{key}{item}" for item in range(1, 6) for key in "ab")]
+    assert finished(ask()) == ["a0", *(f"{key}{item}" for item in range(1, 6) for key in "ab")]
     assert sizes == [1, 3, 3, 2, 2]  # three at most, and no key waits for all of another
 
 
@@ -43,7 +44,7 @@ def test_what_fails_is_told_to_those_who_asked_for_it_alone() -> None:
         asked = [batcher(key, item) for item, key in enumerate(("right", "wrong", "right", "wrong"))]
         return await asyncio.gather(*asked, return_exceptions=True)
 
-    found = asyncio.run(ask())
+    found = finished(ask())
     assert found[0::2] == [0, 2] and all(isinstance(error, ValueError) for error in found[1::2])
 
 
@@ -71,5 +72,5 @@ def test_who_has_given_up_is_left_out() -> None:
         go_on.set()
         assert await other == 3
 
-    asyncio.run(ask())
+    finished(ask())
     assert seen == [1, 3]

@@ -1,13 +1,12 @@
 """Who may ask, how much and how long, and what browsers may do with the answers."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.serve.conftest import Served
-from tests.serve.service import Service, running
+from tests.serve.service import Service, finished, running
 
 from prunnet.errors import ServiceError
 from prunnet.serve import Limits
@@ -215,4 +214,4 @@ def test_it_can_be_asked_on_any_event_loop(served: Served) -> None:
         await app(scope, receive, send)
         return int(sent[0]["status"])
 
-    assert [asyncio.run(ask()), asyncio.run(ask())] == [200, 200]
+    assert [finished(ask()), finished(ask())] == [200, 200]

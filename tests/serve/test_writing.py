@@ -1,6 +1,5 @@
 """Changes of the gallery: refused unless allowed, all or nothing, and there once they are acknowledged."""
 
-import asyncio
 import os
 import shutil
 import signal
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from tests.search.vectors import unit
 from tests.serve.conftest import Served
-from tests.serve.service import Service, process, running
+from tests.serve.service import Service, finished, process, running
 
 import prunnet
 from prunnet.search.checking import problems
@@ -109,7 +108,7 @@ def test_what_others_write_is_seen(served: Served, copy: Path) -> None:
     writing = Writing(index, Limits())
     FolderIndex(copy).add(prunnet.Embeddings(unit(1), served.model.family_id, 1.0), ["new"])
     assert "new" not in index
-    asyncio.run(writing.refresh())
+    finished(writing.refresh())
     assert "new" in index
 
 
