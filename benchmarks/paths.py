@@ -13,12 +13,14 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
 import prunnet
 from prunnet import evaluate, load, pack, train
+from prunnet.errors import MissingExtraError
 
 SOURCE = Path(prunnet.__file__).parent
 BACKBONE = {"in_chans": 1, "channels": [8, 8, 16, 16], "layers": [1, 1, 1, 1]}
@@ -48,7 +50,8 @@ def files_run(task: Callable[[], object], until: Callable[..., object] | None = 
 
 for module in pkgutil.walk_packages(prunnet.__path__, "prunnet."):
     if not module.name.endswith("__main__"):
-        import_module(module.name)
+        with suppress(MissingExtraError):  # of stores that are not installed
+            import_module(module.name)
 
 with tempfile.TemporaryDirectory() as folder:
     run, packed = Path(folder) / "run", Path(folder) / "family.prun"

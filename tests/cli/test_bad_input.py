@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([*TRAIN, "--set", "device=meta"], "there is no device 'meta'"),
         ([*TRAIN, "--set", "backbone_options.nonsense=1"], "timm cannot make resnet18 with the options"),
         ([*TRAIN, "--set", "augmentation.nonsense=1"], "augmentation has no option 'nonsense'"),
-        ([*TRAIN, "--set", "accumulate=64"], "micro-batches of one image"),
+        ([*TRAIN, "--set", "accumulate=32"], "micro-batches of one image"),
         ([*TRAIN, "--set", "metric=recall"], "unknown metric 'recall'"),
         ([*TRAIN, "--config", "binary.yaml"], "binary.yaml cannot be read as text"),
         ([*TRAIN, "--config", "bomb.yaml"], "settings have no use for aliases"),

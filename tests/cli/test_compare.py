@@ -24,8 +24,8 @@ def test_a_dry_run_shows_what_is_left(tmp_path) -> None:
         "--seeds", "0", "--rows", "o2o-sspl,prunnet-paper", "--set", "epochs=2", "--dry-run",
     )  # fmt: skip
     assert result.exit_code == 0 and not any(tmp_path.iterdir())
-    assert "9 runs in" in result.output and "o2o-sspl" in result.output and "needs dense" in result.output
-    assert result.output.splitlines()[-1] == "9 runs left"
+    assert "15 runs in" in result.output and "o2o-sspl" in result.output and "needs dense" in result.output
+    assert result.output.splitlines()[-1] == "15 runs left"
 
 
 def test_mistakes_are_one_line(tmp_path) -> None:

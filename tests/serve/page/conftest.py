@@ -136,7 +136,7 @@ def site(make_site: Callable[[int], Site]) -> Iterator[Site]:
     made.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open an event loop runs in this thread, which no other test expects
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("no chromium")
