@@ -60,7 +60,7 @@ def test_any_text_comes_back_from_what_a_server_can_keep(text: str) -> None:
     ("address", "package", "modules"),
     [
         ("postgresql://host/shop", "psycopg", ["database", "postgresql"]),
-        ("milvus://host:19530/shop", "pymilvus", ["milvus"]),
+        ("milvus://host:19530/shop", "pymilvus", ["milvus_server", "milvus"]),
     ],
 )
 def test_without_its_extra_a_store_says_what_to_install(address, package, modules, monkeypatch) -> None:

@@ -74,7 +74,7 @@ def test_an_addition_that_was_stopped_after_it_counts_is_seen_once(index: Milvus
 def test_a_server_that_stops_in_the_middle_of_an_add_leaves_nothing_of_it(
     index: MilvusIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prunnet.search.stores.milvus.SECONDS", 3.0)
+    monkeypatch.setattr("prunnet.search.stores.milvus_server.SECONDS", 3.0)
     before, calls = contents(index), iter(range(5))
 
     def insert(rows: list[dict[str, Any]]) -> None:
@@ -88,7 +88,7 @@ def test_a_server_that_stops_in_the_middle_of_an_add_leaves_nothing_of_it(
         with pytest.raises(SearchError) as error:
             index.add(some(1500, seed=1), names(1500))
     assert str(error.value).startswith("milvus://127.0.0.1") and "\n" not in str(error.value)
-    monkeypatch.setattr("prunnet.search.stores.milvus.SECONDS", 60.0)
+    monkeypatch.setattr("prunnet.search.stores.milvus_server.SECONDS", 60.0)
     start(milvus())
     again = MilvusIndex(f"milvus://127.0.0.1:{milvus().listen_port}/{index.place.rpartition('/')[2]}")
     assert contents(again) == before
