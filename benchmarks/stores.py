@@ -73,7 +73,7 @@ def main() -> None:
 
 def run(folder: Path, count: int, kinds: list[str]) -> None:
     structure = Structure(count)
-    queries = structure.vectors(QUERIES, seed=20_000, more_noise=0.3)
+    queries = structure.queries(QUERIES, seed=20_000)
     true = exact(structure, count, queries)
     figures: dict[str, float] = {}
     indexes = {}

@@ -1,15 +1,16 @@
 """An immutable part of a gallery: vectors with their ids, makers and metadata in one file, mapped into memory."""
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from mmap import ACCESS_COPY, mmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError, safe_open
 
 from prunnet._checked import save_tensors
 from prunnet._files import write_atomically
@@ -119,19 +120,32 @@ class Segment:
     def read(cls, file: Path) -> "Segment":
         """Map `file`, whose bytes are known to be what was written."""
         try:
-            with safe_open(file, "pt") as content:
-                arrays = {name: content.get_tensor(name).numpy() for name in content.keys()}  # noqa: SIM118
+            arrays = _mapped(file)
             keys = {name.removeprefix(f"{_META}.").removesuffix(".codes") for name in arrays if name.endswith(".codes")}
             held = {
                 key: Column(arrays[f"{_META}.{key}.codes"], _read_strings(arrays, f"{_META}.{key}"))
                 for key in sorted(keys)
             }
             return cls(**{name: arrays[name] for name in _PLAIN}, ids=_read_strings(arrays, "ids"), columns=held)
-        except (SafetensorError, KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise DamagedError(f"{file} is no segment of a gallery ({str(error).splitlines()[0]})") from None
 
 
 _PLAIN = ("vectors", "capacities", "generations", "keys", "places")
+_TYPES = {"U8": np.uint8, "I32": np.int32, "I64": np.int64, "F32": np.float32, "F64": np.float64}
+
+
+def _mapped(file: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a safetensors file. The library would touch each of them, and so bring pages into memory."""
+    with file.open("rb") as content:
+        start = 8 + int.from_bytes(content.read(8), "little")
+        header = json.loads(content.read(start - 8))
+        whole = mmap(content.fileno(), 0, access=ACCESS_COPY)
+    del header["__metadata__"]
+    return {
+        name: np.ndarray(told["shape"], _TYPES[told["dtype"]], whole, start + told["data_offsets"][0])
+        for name, told in header.items()
+    }
 
 
 def keys_of(ids: Sequence[str]) -> npt.NDArray[np.int64]:
