@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 
 from prunnet import CompatibilityMatrix
+from prunnet.cli.command import app
 from prunnet.demo import SETTINGS
 
 ROOT = Path(__file__).parent.parent
@@ -48,6 +50,23 @@ def test_python_blocks_print_what_they_say(folder: Path) -> None:
 def commands() -> list[str]:
     lines = "\n".join(blocks("sh")).splitlines()
     return [line.partition("#")[0].strip() for line in lines if line.startswith("prunnet ")]
+
+
+def documented() -> list[str]:
+    """Every command in a block of README or docs, in one line each, and those in the text."""
+    text = "\n".join(page.read_text().replace("\\\n", " ") for page in PAGES)
+    in_blocks = re.findall(r"^(?: {4})?(prunnet [a-z].*)$", text, flags=re.MULTILINE)
+    in_text = re.findall(r"`(prunnet [a-z][^`]*)`", text)
+    return sorted({command.partition("  #")[0].strip() for command in (*in_blocks, *in_text)})
+
+
+@pytest.mark.parametrize("command", documented())
+def test_documented_commands_have_these_options(command: str) -> None:
+    found, words = typer.main.get_command(app), shlex.split(command.replace("'", " "))[1:]
+    while isinstance(found, typer.core.TyperGroup) and words and words[0] in found.commands:
+        found, *words = found.commands[words[0]], *words[1:]
+    known = {option for parameter in found.params for option in parameter.opts} | {"--help", "-h", "--version"}
+    assert {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)} <= known
 
 
 @pytest.mark.parametrize("command", commands())
