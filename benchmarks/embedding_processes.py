@@ -19,22 +19,13 @@ import torch
 import torch.distributed as dist
 
 import prunnet
-from embedding import BATCH, FromFirst
+from embedding import BATCH, by_ray, network
 from loading import photographs
-from prunnet.data import ImageSet
 from prunnet.evaluation import embedded_batches
-from prunnet.search import FolderIndex, RayEngine
+from prunnet.search import FolderIndex
 from prunnet.search.ray_engine import BATCHES_AT_ONCE
 
 PROCESSES, ROUNDS, COUNT = 2, 3, 256
-
-
-def network() -> prunnet.Subnetwork:
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    encoder = prunnet.convert(prunnet.create_backbone("resnet18"), 256).subnetwork(1.0)
-    encoder.adapted = True
-    return encoder
 
 
 def rank(folder: Path) -> None:
@@ -70,22 +61,14 @@ def by_torchrun(folder: Path) -> tuple[float, float]:
     return seconds, time.perf_counter() - began - seconds
 
 
-def by_ray(encoder: prunnet.Subnetwork, images: ImageSet) -> tuple[float, float]:
-    engine = FromFirst(RayEngine(concurrency=PROCESSES))
-    with tempfile.TemporaryDirectory() as place:
-        prunnet.index(Path(place, "gallery"), encoder, images, batch_size=BATCH, engine=engine)
-        return (time.perf_counter() - engine.first) / engine.left * len(images), engine.start
-
-
 def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ.setdefault("RAY_worker_niceness", "0")
     encoder = network()
     with tempfile.TemporaryDirectory() as folder:
         images = photographs(Path(folder)).take(range(COUNT))
         ray, ranks = [], []
         for _ in range(ROUNDS):
-            ray.append(by_ray(encoder, images))
+            ray.append(by_ray(encoder, images, PROCESSES))
             ranks.append(by_torchrun(Path(folder)))
     for name, measured in (("ray", ray), ("torchrun", ranks)):
         print(f"{name}_images_per_second: {COUNT / median(seconds for seconds, _ in measured):.1f}")

@@ -122,8 +122,7 @@ def fresh(kind: str, place: Path, queries: Path) -> tuple[float, float]:
 def recall(index: FolderIndex, queries: torch.Tensor) -> float:
     _, true = search_blocks(queries, blocks(index.snapshot.segments), 10)
     _, found = index.nearest(queries, 10)
-    pairs = zip(found.tolist(), true.tolist(), strict=True)
-    return float(np.mean([len({*answers} & {*right}) / 10 for answers, right in pairs]))
+    return approximate.recall_of(found.numpy(), true.numpy())
 
 
 def asking(index: FolderIndex, bare: faiss.Index, queries: torch.Tensor, rounds: int = 9) -> dict[str, float]:

@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from _embeddings import DIMENSIONS, Structure
 from _timing import show
 from prunnet import Embeddings, VectorIndex
 from prunnet._timing import medians
 from prunnet.search import folder as folder_module
-from search import DIMENSIONS, FAMILY, Structure, chunks
+from search import FAMILY, chunks, names
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.search.servers import Store
@@ -40,7 +41,7 @@ def fill(index: VectorIndex, structure: Structure, count: int) -> tuple[float, f
             began = time.perf_counter()
             index.add(
                 Embeddings(part, FAMILY, 1.0),
-                [f"images/{row:09d}.jpg" for row in rows],
+                names(rows.start, len(rows)),
                 [{"store": str(row % 50)} for row in rows],
             )
             seconds += time.perf_counter() - began
@@ -58,7 +59,8 @@ def exact(structure: Structure, count: int, queries: torch.Tensor) -> list[set[s
     """The ids of the true first ten."""
     vectors = torch.cat([part for _, part in chunks(structure, count)])
     rows = (queries @ vectors.T).topk(10, dim=1).indices
-    return [{f"images/{row:09d}.jpg" for row in line} for line in rows.tolist()]
+    ids = names(0, count)
+    return [{ids[row] for row in line} for line in rows.tolist()]
 
 
 def main() -> None:

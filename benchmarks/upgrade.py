@@ -19,7 +19,6 @@ import torch
 import prunnet
 from prunnet.evaluation import embed_images
 from prunnet.search import VectorIndex, label_of, mean_average_precision
-from prunnet.search.indexing import add_images
 from prunnet.search.upgrading import begin
 
 PARTS = 5
@@ -40,9 +39,11 @@ def measured(old: prunnet.Run, new: prunnet.Run, folder: Path) -> dict[str, list
     begin(gallery, new, accept=True)
     order = torch.randperm(len(data.gallery), generator=torch.Generator().manual_seed(0))
     found: dict[str, list[float]] = {name: [] for name in queries}
-    for part in (order[:0], *order.chunk(PARTS)):
+    for places in (order[:0], *order.chunk(PARTS)):
+        part = data.gallery.take(places.tolist())
         if len(part):
-            add_images(gallery, asking["new, 100 %"], data.gallery.take(part.tolist()), replace=True)
+            metadata = [{"label": label_of(part, place) or ""} for place in range(len(part))]
+            gallery.add(embed_images(asking["new, 100 %"], part), part.ids, metadata)
         for name, embedded in queries.items():
             value = mean_average_precision(gallery, embedded, labels, [None] * len(labels))
             assert value is not None

@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import settings
@@ -19,6 +21,14 @@ def net(request: pytest.FixtureRequest) -> prunnet.PrunableNetwork:
 def small_net() -> prunnet.PrunableNetwork:
     """A fresh hand-written network that a test may change."""
     return fresh("hand_written")
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Small networks with every kind of tie between channels, and batch norms whose constants would show."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -60,12 +60,8 @@ def random_images(count: int, seed: int = 0) -> Tensor:
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread(one_thread: None) -> None:
     """Threads that wait for each other take longer than these networks."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ without filters, and `.prun` files in both precisions. tests/golden/make.py make
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +25,7 @@ def expected_of(version: str) -> dict[str, torch.Tensor]:
 CASES = [(version, name) for version in VERSIONS for name in expected_of(version) if name != "images"]
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)

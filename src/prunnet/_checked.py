@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from prunnet.errors import DamagedError
+from prunnet.errors import DamagedError, first_line
 
 SEAL = "sha256"
 
@@ -50,7 +50,7 @@ def load_tensors(file: Path, *, sealed: bool = True) -> tuple[dict[str, Tensor],
         raise DamagedError(f"{file} is missing; the folder was copied without it") from None
     except (SafetensorError, OSError, ValueError, RuntimeError) as error:
         raise DamagedError(
-            f"{file} is truncated or damaged ({_line(error)}); copy it again, or make it again"
+            f"{file} is truncated or damaged ({first_line(error)}); copy it again, or make it again"
         ) from None
     seal = metadata.pop(SEAL, None)
     if seal is None and sealed:
@@ -97,7 +97,3 @@ def file_digest(file: Path) -> str:
     """The SHA-256 of a whole file."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

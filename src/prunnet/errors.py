@@ -123,3 +123,8 @@ class MissingExtraError(PrunNetError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install 'prunnet[{extra}]'")
+
+
+def first_line(error: Exception) -> str:
+    """What another library complains of, to be told within a line of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -54,14 +54,6 @@ def stored(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("source", ["folder", "stored"])
 def test_ray_makes_the_gallery_that_one_process_makes(
@@ -148,4 +140,6 @@ def test_the_commands_take_ray(runs: Path, photos: Path, stored: Path, tmp_path:
     place, count = tmp_path / "gallery", len(images_in(photos / "gallery"))
     using = ("--engine", "ray", "--num-cpus", 2)
     assert f"{count} added" in command("index", "build", runs / "a", photos / "gallery", "--out", place, *using)
+    told = command("index", "upgrade", place, "--to", runs / "b", "--accept", *using)
+    assert f"{count} of {count} embedded anew" in told
     assert f"{count} added" in command("index", "add", place, stored, "--prefix", "again/", *using)

@@ -1,10 +1,19 @@
-"""What several commands read alike: capacities, and the model they are about."""
+"""What several commands take and say alike."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from prunnet.network import Family
+
+Gallery = Annotated[
+    str, typer.Argument(metavar="GALLERY", help="The folder of a gallery, or its address (postgresql://…, milvus://…).")
+]
+Root = Annotated[Path | None, typer.Option(help="Folder of the images of a manifest, or of a named data set.")]
+BatchSize = Annotated[int, typer.Option(help="Images embedded at once.", min=1)]
+Workers = Annotated[int, typer.Option(help="Processes that read images.", min=0)]
 
 
 def parse_capacities(text: str) -> tuple[float, ...]:
@@ -20,11 +29,11 @@ def parse_capacities(text: str) -> tuple[float, ...]:
         raise CapacityError(f"capacities are numbers in (0, 1] with commas between them; found {text!r}") from None
 
 
-def say(text: str, style: str | None = None) -> None:
+def say(text: str, style: str | None = None, *, err: bool = False) -> None:
     """Print `text` as it is: a path may hold what rich would take for markup."""
     from rich.console import Console
 
-    Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=err).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def is_stored(source: str) -> bool:

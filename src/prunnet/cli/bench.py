@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from prunnet.cli.arguments import open_model, parse_capacities
+
 
 def bench(
     model: Annotated[
@@ -30,7 +32,6 @@ def bench(
     from rich.console import Console
     from rich.table import Table
 
-    from prunnet.cli.arguments import open_model, parse_capacities
     from prunnet.deploy import bench as measure
     from prunnet.network.capacity import format_capacity
 

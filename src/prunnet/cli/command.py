@@ -23,7 +23,7 @@ from prunnet.cli.report import report
 from prunnet.cli.search import search
 from prunnet.cli.serve import serve
 from prunnet.cli.train import train
-from prunnet.errors import PrunNetError
+from prunnet.errors import PrunNetError, first_line
 
 app = typer.Typer(
     name="prunnet",
@@ -91,15 +91,11 @@ def _mendable() -> tuple[type[Exception], ...]:
 def _one_line(error: Exception) -> str:
     if isinstance(error, ImportError) and not isinstance(error, PrunNetError):
         return (
-            f"{_first_line(error)}; PrunNet is not completely installed: `make demo` or `pip install .` in its folder "
+            f"{first_line(error)}; PrunNet is not completely installed: `make demo` or `pip install .` in its folder "
             "does it, with a Python (3.11 or newer, 64 bit) for which there is a torch wheel"
         )
-    text = _first_line(error)
+    text = first_line(error)
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{error.filename}: {error.strerror}"
     advice = next((advice for number, advice in ADVICE.items() if os.strerror(number) in text), "")
     return text if advice in text else f"{text}; {advice}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -6,6 +6,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from prunnet.cli.arguments import say
+
 Number = TypeVar("Number", int, float)
 
 
@@ -44,7 +46,6 @@ def compare(
       prunnet compare edge-popup --data cifar10 --root cifar10/ --out runs/edge-popup --seeds 0,1,2,3,4 --set epochs=100
       prunnet compare training --preset omniglot --root omniglot/ --out runs/whole --tuned-in runs/compare --seeds 0
     """
-    from prunnet.cli.arguments import say
     from prunnet.errors import PrunNetError
     from prunnet.experiments import SUITES
     from prunnet.experiments import compare as run_comparison

@@ -1,9 +1,10 @@
 """`prunnet data`: which data sets there are, and whether yours is sound."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from prunnet.cli.arguments import Root
 
 app = typer.Typer(help="Look at data sets, and check your own.", no_args_is_help=True)
 
@@ -34,7 +35,7 @@ def list_datasets() -> None:
 @app.command("check")
 def check_data(
     spec: Annotated[str, typer.Argument(help="A manifest, a folder per class, or the name of a data set.")],
-    root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
+    root: Root = None,
     min_side: Annotated[int, typer.Option(help="Images with a shorter side are errors.", min=1)] = 8,
 ) -> None:
     """Read every image once and report what would spoil training or evaluation.

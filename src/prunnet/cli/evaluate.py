@@ -5,13 +5,15 @@ from typing import Annotated
 
 import typer
 
+from prunnet.cli.arguments import BatchSize, Root, Workers, parse_capacities, say
+
 
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, family, members or subnetwork, or a .prun.")],
     data: Annotated[
         str | None, typer.Option(help="A manifest, a folder per class, or a data set's name; default: the run's own.")
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
+    root: Root = None,
     capacities: Annotated[
         str | None,
         typer.Option(help="Fractions of connections kept.", show_default="1, .8, .6, .4, .2, .1 and those trained"),
@@ -24,8 +26,8 @@ def evaluate(
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a cross-test is not compatible.")] = False,
     tolerance: Annotated[float, typer.Option(help="Points of the metric a cross-test may fall short by.", min=0)] = 0.0,
     bootstrap: Annotated[int, typer.Option(help="Resamples of the queries for confidence intervals.", min=0)] = 0,
-    batch_size: Annotated[int, typer.Option(help="Images embedded at once.", min=1)] = 64,
-    workers: Annotated[int, typer.Option(help="Processes that read images.", min=0)] = 0,
+    batch_size: BatchSize = 64,
+    workers: Workers = 0,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …")] = None,
     memory: Annotated[str, typer.Option(help="Bound of the memory used for scoring.")] = "1GB",
 ) -> None:
@@ -39,7 +41,6 @@ def evaluate(
     from rich.console import Console
 
     import prunnet
-    from prunnet.cli.arguments import parse_capacities, say
     from prunnet.errors import PrunNetError
     from prunnet.runs import Run
     from prunnet.runs.run import new_folder

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prunnet.cli.arguments import Root, say
+
 if TYPE_CHECKING:
     from prunnet.data import RetrievalData
     from prunnet.network import Subnetwork
@@ -19,7 +21,7 @@ def export(
     data: Annotated[
         str | None, typer.Option(help="Images to calibrate int8 on, to measure what it costs, and to adapt batch norm.")
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
+    root: Root = None,
     calibration_batches: Annotated[int, typer.Option(help="Batches of 64 images to calibrate int8 on.", min=1)] = 4,
 ) -> None:
     """Write a subnetwork for another runtime, from normalised images to L2-normalised embeddings.
@@ -31,7 +33,6 @@ def export(
     from itertools import islice
 
     import prunnet
-    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.data import training_images
     from prunnet.deploy.export.int8 import int8_cost

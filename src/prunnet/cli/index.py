@@ -5,25 +5,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from prunnet.cli.arguments import BatchSize, Gallery, Root, Workers, say
+
 if TYPE_CHECKING:
     from prunnet.search import Engine, Indexed
 
 app = typer.Typer(help="Make a gallery of images, change it, and look after it.", no_args_is_help=True)
 
-Gallery = Annotated[
-    str, typer.Argument(metavar="GALLERY", help="The folder of a gallery, or its address (postgresql://…, milvus://…).")
-]
 Images = Annotated[
     str,
     typer.Argument(metavar="IMAGES", help="A folder, a picture, a table or manifest (.csv, .parquet), or a data set."),
 ]
-Root = Annotated[Path | None, typer.Option(help="Folder of the images of a manifest or named data set.")]
 Capacity = Annotated[float | None, typer.Option(help="Which member embeds; default: the largest there is.")]
 Prefix = Annotated[str, typer.Option(help="Put before every id, which is the path of the image in its folder.")]
 Unique = Annotated[bool, typer.Option("--unique", help="Leave out pictures that are there under another id.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Embed images again whose ids are there.")]
-BatchSize = Annotated[int, typer.Option(help="Images embedded at once.", min=1)]
-Workers = Annotated[int, typer.Option(help="Processes that read images.", min=0)]
 EngineName = Literal["process", "ray"]
 EngineOption = Annotated[EngineName, typer.Option("--engine", help="Who embeds: this process, or many by Ray.")]
 Concurrency = Annotated[int | None, typer.Option(help="Of ray: how many workers.", min=1, show_default="1")]
@@ -72,8 +68,9 @@ def build(
                prunnet index build runs/a photos/ --store milvus://localhost:19530/shop
                prunnet index build dense.onnx photos.parquet --engine ray --concurrency 8
     """
+    options = {"prefix": prefix, "unique": unique, "batch_size": batch_size, "workers": workers}
     embed = _engine(engine, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus, address=address)
-    _add(out, model, images, root, capacity, prefix, False, unique, batch_size, workers, embed)
+    _add(out, model, images, root, capacity, engine=embed, **options)
 
 
 @app.command("add")
@@ -103,8 +100,9 @@ def add(
     from prunnet.search import VectorIndex
 
     made_by = model or VectorIndex.open(gallery).made_with
+    options = {"prefix": prefix, "replace": replace, "unique": unique, "batch_size": batch_size, "workers": workers}
     embed = _engine(engine, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus, address=address)
-    _add(gallery, made_by, images, root, capacity, prefix, replace, unique, batch_size, workers, embed)
+    _add(gallery, made_by, images, root, capacity, engine=embed, **options)
 
 
 @app.command("remove")
@@ -115,7 +113,6 @@ def remove(
 
     Examples:  prunnet index remove gallery/ chair/1.jpg chair/2.jpg
     """
-    from prunnet.cli.arguments import say
     from prunnet.search import VectorIndex
 
     index = VectorIndex.open(gallery)
@@ -132,14 +129,11 @@ def check(gallery: Gallery) -> None:
 
     Examples:  prunnet index check gallery/
     """
-    from rich.console import Console
-
-    from prunnet.cli.arguments import say
     from prunnet.search.places import engine_for, shown
 
     found, vectors = engine_for(gallery).check(gallery)
     for problem in found:
-        Console(stderr=True).print(problem, style="red", markup=False, highlight=False, soft_wrap=True)
+        say(problem, "red", err=True)
     if found:
         raise typer.Exit(1)
     say(f"{shown(gallery)} is whole: {vectors:,} vectors", "green")
@@ -154,7 +148,6 @@ def compact(
 
     Examples:  prunnet index compact gallery/
     """
-    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.search import VectorIndex
 
@@ -174,7 +167,6 @@ def info(gallery: Gallery) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
     from prunnet.search import VectorIndex, verdict
@@ -215,6 +207,11 @@ def upgrade(
     ] = False,
     batch_size: BatchSize = 64,
     workers: Workers = 0,
+    engine: EngineOption = "process",
+    concurrency: Concurrency = None,
+    num_cpus: NumCpus = None,
+    num_gpus: NumGpus = None,
+    address: Address = None,
 ) -> None:
     """Embed a gallery anew by a new generation, while it goes on answering. Stopped and called again, it goes on.
 
@@ -223,7 +220,6 @@ def upgrade(
     Examples:  prunnet train --data photos/ --set old=runs/a --out runs/b
                prunnet index upgrade gallery/ --to runs/b
     """
-    from prunnet.cli.arguments import say
     from prunnet.runs import Run
     from prunnet.search import VectorIndex, images_in, open_encoder, verdict
     from prunnet.search import upgrade as upgrade_gallery
@@ -238,6 +234,7 @@ def upgrade(
         accept=accept,
         batch_size=batch_size,
         workers=workers,
+        engine=_engine(engine, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus, address=address),
     )
     if done.evidence is not None:
         say(verdict(done.evidence))
@@ -252,37 +249,13 @@ def upgrade(
         raise typer.Exit(1)
 
 
-def _add(
-    gallery: str,
-    model: str,
-    images: str,
-    root: Path | None,
-    capacity: float | None,
-    prefix: str,
-    replace: bool,
-    unique: bool,
-    batch_size: int,
-    workers: int,
-    engine: "Engine",
-) -> None:
-    from prunnet.cli.arguments import say
+def _add(gallery: str, model: str, images: str, root: Path | None, capacity: float | None, **options: Any) -> None:
     from prunnet.network.capacity import format_capacity
     from prunnet.search import VectorIndex, images_in, index, open_encoder
 
     found = images_in(images, root)
     encoder = open_encoder(model, capacity)
-    done = index(
-        gallery,
-        encoder,
-        found,
-        prefix=prefix,
-        replace=replace,
-        unique=unique,
-        batch_size=batch_size,
-        workers=workers,
-        engine=engine,
-        made_with=model,
-    )
+    done = index(gallery, encoder, found, made_with=model, **options)
     _list_unreadable(done)
     made = VectorIndex.open(gallery)
     say(f"{made.place}: {done}, by the {format_capacity(encoder.capacity)} network of family {encoder.family_id}")
@@ -303,7 +276,5 @@ def _engine(name: EngineName, **settings: Any) -> "Engine":
 
 
 def _list_unreadable(done: "Indexed") -> None:
-    from rich.console import Console
-
     for message in done.unreadable:
-        Console(stderr=True).print(message, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        say(message, "yellow", err=True)

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from prunnet.cli.arguments import is_stored, open_model, parse_capacities
+
 
 def info(
     model: Annotated[
@@ -28,7 +30,6 @@ def info(
     from rich.table import Table
 
     import prunnet
-    from prunnet.cli.arguments import is_stored, open_model, parse_capacities
     from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from prunnet.cli.arguments import Root, parse_capacities, say
+
 if TYPE_CHECKING:
     from prunnet.storage.prun import Contents
 
@@ -19,7 +21,7 @@ def pack(
     data: Annotated[
         str | None, typer.Option(help="Adapt batch norm on its training images, and correct it for rounded values.")
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
+    root: Root = None,
     adapt_batches: Annotated[int, typer.Option(help="Batches of 64 images to adapt on.", min=1)] = 100,
     runtime: Annotated[
         bool, typer.Option("--runtime", help="Let prunnet's own runtime and browsers run the file.")
@@ -37,7 +39,6 @@ def pack(
         return
 
     import prunnet
-    from prunnet.cli.arguments import parse_capacities
     from prunnet.data import training_images
 
     family = prunnet.load(source)
@@ -59,7 +60,6 @@ def unpack(
     Examples:  prunnet unpack a.prun --capacity .1 -o small/   ·   prunnet unpack https://host/a.prun --capacity .2
     """
     import prunnet
-    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
     from prunnet.storage.prun import prefix_bytes
@@ -76,7 +76,6 @@ def _show(contents: "Contents", name: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from prunnet.cli.arguments import Root, say
+
 
 def prune(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, family, members or subnetwork folder.")],
@@ -21,7 +23,7 @@ def prune(
         ),
     ] = False,
     data: Annotated[str | None, typer.Option(help="Adapt batch norm on its training images.")] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the images, or of the named data set.")] = None,
+    root: Root = None,
     adapt_batches: Annotated[int, typer.Option(help="Batches of 64 images to adapt on.", min=1)] = 100,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")] = Path("subnetwork"),
 ) -> None:
@@ -34,7 +36,6 @@ def prune(
     Examples:  prunnet prune family/ --max-bytes 3MB --data photos/   ·   prunnet prune family/ --capacity .2 -o small/
     """
     import prunnet
-    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import format_quantity
     from prunnet.data import training_images
     from prunnet.network.capacity import format_capacity

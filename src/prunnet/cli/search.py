@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prunnet.cli.arguments import BatchSize, Gallery, Root, Workers, say
+
 if TYPE_CHECKING:
     from prunnet.search.asking import Asked
 
 
 def search(
-    gallery: Annotated[
-        str,
-        typer.Argument(metavar="GALLERY", help="The folder of a gallery, or its address (postgresql://…, milvus://…)."),
-    ],
+    gallery: Gallery,
     queries: Annotated[
         str, typer.Argument(metavar="QUERY", help="A picture, a folder of them, a manifest or a data set's name.")
     ],
@@ -31,9 +30,9 @@ def search(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the answers as .csv.")] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Write a page with pictures, and show it.")] = False,
-    root: Annotated[Path | None, typer.Option(help="Folder of the images of a manifest or named data set.")] = None,
-    batch_size: Annotated[int, typer.Option(help="Images embedded at once.", min=1)] = 64,
-    workers: Annotated[int, typer.Option(help="Processes that read images.", min=0)] = 0,
+    root: Root = None,
+    batch_size: BatchSize = 64,
+    workers: Workers = 0,
 ) -> None:
     """Find the images of a gallery that are most similar to each query, asked by any member of the gallery's family.
 
@@ -44,7 +43,6 @@ def search(
     """
     import webbrowser
 
-    from prunnet.cli.arguments import say
     from prunnet.report.answers import write_answers_page
     from prunnet.search import VectorIndex, images_in, open_encoder
     from prunnet.search.asking import ask
@@ -87,8 +85,6 @@ def _show(asked: "Asked") -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
-
-    from prunnet.cli.arguments import say
 
     several = len({hit.family_id for hits in asked.answers for hit in hits}) > 1
     for query, hits in zip(asked.queries[:SHOWN], asked.answers[:SHOWN], strict=True):

@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
+from prunnet.cli.arguments import Gallery, say
+
 
 def serve(
-    gallery: Annotated[
-        str,
-        typer.Argument(metavar="GALLERY", help="The folder of a gallery, or its address (postgresql://…, milvus://…)."),
-    ],
+    gallery: Gallery,
     family: Annotated[
         str | None,
         typer.Option(
@@ -54,7 +53,6 @@ def serve(
     """
     import webbrowser
 
-    from prunnet.cli.arguments import say
     from prunnet.costs.quantities import parse_quantity
     from prunnet.serve import Limits
     from prunnet.serve.running import serve as run

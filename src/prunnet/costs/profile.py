@@ -68,7 +68,7 @@ class CostProfile:
     def __init__(self, net: PrunableNetwork) -> None:
         self.net = net
         self.names = list(net.scores)
-        self.connections = np.array([score.numel() for score in net.scores.values()], dtype=np.int64)
+        self.connections = np.array(list(net.connections.values()), dtype=np.int64)
 
     def cost(self, capacity: float) -> Cost:
         kept = self.kept(capacity)
@@ -124,8 +124,7 @@ class CostProfile:
         return int(self.kept(capacity).sum()) + self._unpruned
 
     def kept(self, capacity: float) -> NDArray[np.int64]:
-        connections = dict(zip(self.names, self.connections.tolist(), strict=True))
-        kept = self.net.selection.allocation.kept(capacity, connections)
+        kept = self.net.selection.allocation.kept(capacity, self.net.connections)
         return np.array([kept[name] for name in self.names], dtype=np.int64)
 
     def layer_bytes(self, kept: NDArray[np.int64]) -> NDArray[np.int64]:

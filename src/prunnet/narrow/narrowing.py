@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from prunnet.errors import ModuleError
+from prunnet.errors import ModuleError, first_line
 from prunnet.network.backbones import check_features, is_attention, recipe_of, with_recipe
 from prunnet.network.capacity import check_capacity
 from prunnet.network.functional import evaluating
@@ -158,5 +158,4 @@ def _feature_count(backbone: nn.Module, network: Subnetwork) -> int:
         try:
             return check_features(backbone(images), backbone).shape[1]
         except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise ModuleError(f"{type(backbone).__name__} cannot be made narrower: {reason}") from error
+            raise ModuleError(f"{type(backbone).__name__} cannot be made narrower: {first_line(error)}") from error

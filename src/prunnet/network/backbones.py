@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from prunnet._torchvision import require_torchvision
-from prunnet.errors import ModuleError
+from prunnet.errors import ModuleError, first_line
 
 Prunable = Iterable[str] | Callable[[str, nn.Module], bool]
 
@@ -31,8 +31,7 @@ def create_backbone(name: str, *, pretrained: bool = False, **options: Any) -> n
     try:
         module: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0, **options)
     except (TypeError, ValueError, KeyError, AssertionError, AttributeError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ModuleError(f"timm cannot make {name} with the options {options}: {reason}") from error
+        raise ModuleError(f"timm cannot make {name} with the options {options}: {first_line(error)}") from error
     return with_recipe(module, {"name": name, "options": {k: v for k, v in options.items() if k not in _ABOUT_WEIGHTS}})
 
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from prunnet.errors import ModuleError
+from prunnet.errors import ModuleError, first_line
 from prunnet.network import batchnorm
 from prunnet.network.backbones import Prunable, check_features, prunable_parameters
 from prunnet.network.capacity import check_capacities, check_capacity
@@ -72,7 +72,7 @@ def _feature_count(backbone: nn.Module, preprocessing: Preprocessing) -> int:
         except (RuntimeError, AssertionError, ValueError, IndexError) as error:
             raise ModuleError(
                 f"{type(backbone).__name__} does not take images of {preprocessing.input_size} "
-                f"({str(error).splitlines()[0]}); pass preprocessing=prunnet.Preprocessing(input_size=...)"
+                f"({first_line(error)}); pass preprocessing=prunnet.Preprocessing(input_size=...)"
             ) from error
     return check_features(features, backbone).shape[1]
 
@@ -150,6 +150,11 @@ class PrunableNetwork(nn.Module, Family):
     def weights(self) -> dict[str, nn.Parameter]:
         """The prunable weights by parameter name, in the order of `scores`."""
         return {name: self.backbone.get_parameter(name) for name in self.scores}
+
+    @property
+    def connections(self) -> dict[str, int]:
+        """How many each prunable layer has, in the order of `scores`."""
+        return {name: score.numel() for name, score in self.scores.items()}
 
     def masks(self, capacity: float) -> Masks:
         """r(s) of Eq. 1: which connections the subnetwork at `capacity` keeps, by parameter name.
@@ -237,5 +242,5 @@ class PrunableNetwork(nn.Module, Family):
         return subnetwork.eval()
 
     def extra_repr(self) -> str:
-        connections = sum(score.numel() for score in self.scores.values())
+        connections = sum(self.connections.values())
         return f"family_id={self.family_id!r}, connections={connections:,} in {len(self.scores)} layers"

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from prunnet._files import write_atomically
 from prunnet._progress import track
-from prunnet.errors import SearchError
+from prunnet.errors import SearchError, first_line
 from prunnet.search import engine
+from prunnet.search.engine import Flags, Rows, Vectors
 from prunnet.search.exact import blocks, search_blocks
 from prunnet.search.manifest import ApproximateEntry, StoredFile
 from prunnet.search.segment import Segment
@@ -34,9 +34,6 @@ LEAST_PER_LIST = 39
 GROWTH = 4
 """An index is extended until it has so many times the vectors that its centres were found on, and then built anew."""
 
-Flags = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
-
 
 class Approximate:
     """An index of the first rows of a gallery, mapped into memory."""
@@ -49,9 +46,9 @@ class Approximate:
             self._index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
             faiss.downcast_InvertedLists(self._index.invlists).prefetch_nthread = 0  # else each query starts threads
         except RuntimeError as error:
-            raise SearchError(f"{file} cannot be read by faiss {faiss.__version__}: {_line(error)}") from None
+            raise SearchError(f"{file} cannot be read by faiss {faiss.__version__}: {first_line(error)}") from None
 
-    def search(self, queries: npt.NDArray[np.float32], k: int, allowed: Flags | None) -> engine.Found:
+    def search(self, queries: Vectors, k: int, allowed: Flags | None) -> engine.Found:
         """Scores and rows `[queries, k]`; -1 where fewer were found.
 
         Where only some rows are `allowed`, the nearest of them are further away, and more lists are looked into.
@@ -91,7 +88,7 @@ def build(
         try:
             faiss.write_index(index, str(temporary))
         except RuntimeError as error:
-            raise OSError(f"{file} cannot be written: {_line(error)}") from None
+            raise OSError(f"{file} cannot be written: {first_line(error)}") from None
         stored = StoredFile.of(temporary, file.name)
     return ApproximateEntry(
         file=stored,
@@ -124,7 +121,7 @@ def _trained(segments: Sequence[Segment], live: Flags, codes: str) -> Any:
     return index
 
 
-def _chunks(segments: Sequence[Segment], live: Flags, start: int) -> Iterator[tuple[npt.NDArray[np.float32], Rows]]:
+def _chunks(segments: Sequence[Segment], live: Flags, start: int) -> Iterator[tuple[Vectors, Rows]]:
     for vectors, rows in blocks(segments, live, start):
         yield vectors.numpy(), rows.numpy()
 
@@ -158,7 +155,7 @@ def recall_of(found: Rows, true: Rows) -> float:
     return float(np.mean([len({*answers} & {*right}) / max(1, len(right)) for answers, right in pairs]))
 
 
-def rows_of(segments: Sequence[Segment], rows: Rows) -> npt.NDArray[np.float32]:
+def rows_of(segments: Sequence[Segment], rows: Rows) -> Vectors:
     """The vectors of these rows, which are in rising order."""
     parts, first = [], 0
     for segment in segments:
@@ -173,7 +170,3 @@ def _spread(rows: Rows, count: int) -> Rows:
     if len(rows) <= count:
         return rows
     return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
-
-
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0]

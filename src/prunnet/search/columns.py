@@ -4,7 +4,7 @@ A value is a text, a number or a truth value. It is kept as JSON, so that `"7"` 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ Value = str | int | float | bool
 Metadata = Mapping[str, Value]
 ABSENT = -1
 MOST_KEYS = 64
+_encode = json.JSONEncoder(allow_nan=False).encode
 
 
 class Column(NamedTuple):
@@ -49,30 +50,30 @@ def as_text(value: Value) -> str:
     if not isinstance(value, str | int | float | bool):
         raise SearchError(f"metadata values are texts, numbers or truth values; found {value!r}")
     try:
-        return json.dumps(value, allow_nan=False)
+        return _encode(value)
     except ValueError:
         raise SearchError(f"metadata values are finite numbers; found {value!r}") from None
 
 
-def checked(metadata: Metadata) -> dict[str, Value]:
+def checked(metadata: Metadata) -> Metadata:
     """`metadata`, if it can be kept."""
     for key, value in metadata.items():
-        _checked_key(key), as_text(value)
-    if len(metadata) > MOST_KEYS:
-        raise SearchError(f"metadata have at most {MOST_KEYS} keys; found {len(metadata)}")
-    return dict(metadata)
+        if not isinstance(key, str) or not key or len(key) > 100:
+            raise SearchError(f"metadata keys are texts of 1 to 100 characters; found {key!r}")
+        as_text(value)
+    _check_count(metadata)
+    return metadata
 
 
 def columns_of(metadata: Sequence[Metadata]) -> dict[str, Column]:
-    """A column for every key that occurs in a row."""
+    """A column for every key that occurs in a row; the metadata are `checked`."""
     texts: dict[str, list[str | None]] = {}
     for row, values in enumerate(metadata):
         for key, value in values.items():
             if key not in texts:
-                texts[_checked_key(key)] = [None] * len(metadata)
+                texts[key] = [None] * len(metadata)
             texts[key][row] = as_text(value)
-    if len(texts) > MOST_KEYS:
-        raise SearchError(f"metadata have at most {MOST_KEYS} keys; found {len(texts)}")
+    _check_count(texts)
     return {key: _column(column) for key, column in texts.items()}
 
 
@@ -111,7 +112,6 @@ def _renumbered(codes: npt.NDArray[np.int32], used: npt.NDArray[Any]) -> npt.NDA
     return new
 
 
-def _checked_key(key: object) -> str:
-    if not isinstance(key, str) or not key or len(key) > 100:
-        raise SearchError(f"metadata keys are texts of 1 to 100 characters; found {key!r}")
-    return key
+def _check_count(keys: Sized) -> None:
+    if len(keys) > MOST_KEYS:
+        raise SearchError(f"metadata have at most {MOST_KEYS} keys; found {len(keys)}")

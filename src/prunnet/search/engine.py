@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 Vectors = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
-Found = tuple[Vectors, npt.NDArray[np.int64]]
+Rows = npt.NDArray[np.int64]
+Found = tuple[Vectors, Rows]
 
 
 @cache

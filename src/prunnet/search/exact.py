@@ -3,18 +3,17 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from prunnet.search import engine
+from prunnet.search.engine import Flags
 from prunnet.search.segment import Segment
 
 BLOCK = 2**14  # rows compared at once: with 64 queries their similarities stay in the cache
 QUERIES = 256
 FEW = 20  # queries, for which the loops of faiss are faster than a matrix product
 MOST_IN_HEAP = 128
-Flags = npt.NDArray[np.bool_]
 
 Block = tuple[Tensor, Tensor]
 """Vectors and the numbers of their rows."""

@@ -25,7 +25,7 @@ from prunnet.search.answers import Answers, Hit, Record
 from prunnet.search.checking import problems
 from prunnet.search.columns import Metadata, Value
 from prunnet.search.exact import blocks, first_of, search_segments
-from prunnet.search.guard import check_family, check_ids, check_k, check_metadata, check_vectors
+from prunnet.search.guard import check_family, check_k, check_vectors
 from prunnet.search.manifest import NAME, Generation, Manifest, SegmentEntry, StoredFile
 from prunnet.search.merging import to_merge
 from prunnet.search.protocol import MEMORY, VectorIndex
@@ -37,8 +37,6 @@ EXACT_ROWS = 100_000
 """Up to so many vectors all are compared: a query takes less than the embedding of its picture does."""
 MOST_APPROXIMATE = 1000
 """Whoever wants more answers than these gets them by comparing all."""
-
-Flags = npt.NDArray[np.bool_]
 
 
 class FolderIndex(VectorIndex):
@@ -161,47 +159,24 @@ class FolderIndex(VectorIndex):
             finally:
                 self._writes -= 1
 
-    def add(
-        self,
-        embeddings: Embeddings,
-        ids: Iterable[str],
-        metadata: Sequence[Metadata] | Metadata | None = None,
-        *,
-        replace: bool = True,
+    def _add(
+        self, vectors: engine.Vectors, ids: list[str], metadata: list[Metadata], capacity: float, generation: int
     ) -> None:
-        vectors = check_vectors(embeddings, self.dimension, self.folder).numpy()
-        names = check_ids(ids, len(vectors))
-        described = check_metadata(metadata, len(vectors))
-        with self.writing():
-            generation = check_family(embeddings.family_id, self.manifest.generations, self.folder, adding=True)
-            present = self._snapshot.find(names)
-            if present and not replace:
-                raise SearchError(f"{self.folder} already holds {next(iter(present))!r}; replace=True replaces it")
-            if not names:
-                return
-            parts = [slice(start, start + MOST_ROWS) for start in range(0, len(names), MOST_ROWS)]
-            segments = [
-                Segment.of(
-                    vectors[part],
-                    names[part],
-                    described[part],
-                    capacity=embeddings.capacity,
-                    generation=generation,
-                )
-                for part in parts
-            ]
-            added = [self._stored(number, segment) for number, segment in enumerate(segments)]
-            self._commit(segments=(*self.manifest.segments, *added), **self._without(present.values()))
-            self._merge()
+        parts = [slice(start, start + MOST_ROWS) for start in range(0, len(ids), MOST_ROWS)]
+        segments = [
+            Segment.of(vectors[part], ids[part], metadata[part], capacity=capacity, generation=generation)
+            for part in parts
+        ]
+        added = [self._stored(number, segment) for number, segment in enumerate(segments)]
+        replaced = self._snapshot.find(ids).values()
+        self._commit(segments=(*self.manifest.segments, *added), **self._without(replaced))
+        self._merge()
 
-    def remove(self, ids: Iterable[str]) -> None:
-        names = check_ids(ids)
-        with self.writing():
-            present = self._snapshot.find(names)
-            if missing := [name for name in names if name not in present]:
-                raise SearchError(f"{self.folder} holds no {missing[0]!r}; nothing was removed")
-            if names:
-                self._commit(**self._without(present.values()))
+    def _remove(self, ids: list[str]) -> list[str]:
+        present = self._snapshot.find(ids)
+        if len(present) == len(ids):
+            self._commit(**self._without(present.values()))
+        return [id for id in ids if id not in present]
 
     def compact(self, memory: str | float = MEMORY) -> None:
         with self.writing():

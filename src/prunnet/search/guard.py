@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from prunnet.errors import FamilyError, SearchError
 from prunnet.network import Embeddings
-from prunnet.search.columns import Metadata
+from prunnet.search.columns import Metadata, checked
 from prunnet.search.manifest import Generation
 
 LONGEST_ID = 4096  # bytes
@@ -72,20 +71,15 @@ def check_ids(ids: Iterable[str], expected: int | None = None, longest: int = LO
 
 
 def check_metadata(metadata: Sequence[Metadata] | Metadata | None, expected: int) -> list[Metadata]:
-    """A mapping for every row; one alone is that of all."""
-    if metadata is None:
-        return [{}] * expected
-    if isinstance(metadata, Mapping):
-        return [metadata] * expected
+    """A mapping for every row, each of which can be kept; one alone is that of all."""
+    if metadata is None or isinstance(metadata, Mapping):
+        return [checked(metadata or {})] * expected
     if len(metadata) != expected:
         raise SearchError(f"metadata of {len(metadata)} for {expected} vectors")
-    return list(metadata)
+    return [checked(values) for values in metadata]
 
 
 def check_k(k: int) -> int:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise SearchError(f"k is how many answers are wanted, at least 1; found {k!r}")
     return int(k)
-
-
-Flags = npt.NDArray[np.bool_]

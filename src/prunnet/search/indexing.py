@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -83,18 +83,20 @@ def index(
     if not len(images):
         raise SearchError("there are no images to index")
     gallery = _opened(place, encoder, made_with)
+    asked = ImageSet(images.pixels, images.labels, images.label_names, [prefix + id for id in images.ids])
     with gallery.writing():
-        done = add_images(
-            gallery,
-            encoder,
-            images,
-            prefix=prefix,
-            replace=replace,
-            unique=unique,
-            batch_size=batch_size,
-            workers=workers,
-            engine=engine,
-        )
+        if not replace:
+            asked = asked.take(_absent(gallery, asked))
+        done, contents = Indexed(present=len(images) - len(asked)), list[str]()
+        if unique:
+            new = _each_once(gallery, asked)
+            done.repeated, contents = len(asked) - len(new), list(new.values())
+            asked = asked.take(list(new))
+
+        def about(place: int) -> Metadata:
+            return described(asked, place) | ({CONTENT: contents[place]} if unique else {})
+
+        embed_into(gallery, encoder, asked, about, done, engine=engine, batch_size=batch_size, workers=workers)
         gallery.flush()
     return done
 
@@ -111,54 +113,36 @@ def _opened(place: Place, encoder: Encoder, made_with: str | None) -> VectorInde
     return gallery
 
 
-def add_images(
+def embed_into(
     gallery: VectorIndex,
     encoder: Encoder,
     images: ImageSet,
+    about: Callable[[int], Metadata],
+    done: Indexed,
     *,
-    prefix: str = "",
-    replace: bool = False,
-    unique: bool = False,
-    batch_size: int = 64,
-    workers: int = 0,
-    engine: Engine = embedded_batches,
-    known: Mapping[str, Metadata] | None = None,
-) -> Indexed:
-    """The same for a gallery that is open, of which this process is the one that writes.
+    engine: Engine,
+    batch_size: int,
+    workers: int,
+) -> None:
+    """Embed all of `images`, add them as they come, and tell `done`; this process is the one that writes.
 
-    known: metadata by id, instead of what the images tell.
+    about: the metadata of an image, by its place among `images`.
     """
-    done = Indexed()
-    ids = [prefix + id for id in images.ids]
-    wanted = list(range(len(images)))
-    if not replace:
-        wanted = _absent(gallery, images, ids)
-        done.present = len(images) - len(wanted)
-    contents: dict[int, str] = {}
-    if unique:
-        contents, wanted = _each_once(gallery, images, wanted, done)
-    if not wanted:
-        return done
-    asked = images.take(wanted)
-    batches = engine(encoder, asked, batch_size=batch_size, workers=workers, description="indexing by")
+    if not len(images):
+        return
+    batches = engine(encoder, images, batch_size=batch_size, workers=workers, description="indexing by")
     for places, vectors, unreadable in _gathered(batches):
         done.unreadable += unreadable
-        rows = [wanted[place] for place in places]
-        metadata = [
-            dict(known[ids[row]] if known else described(images, row)) | ({CONTENT: contents[row]} if unique else {})
-            for row in rows
-        ]
-        if rows:
+        if places:
             embeddings = Embeddings(vectors, encoder.family_id, encoder.capacity)
-            gallery.add(embeddings, [ids[row] for row in rows], metadata)
-        done.added += len(rows)
-    return done
+            gallery.add(embeddings, [images.ids[place] for place in places], list(map(about, places)))
+            done.added += len(places)
 
 
-def _absent(gallery: VectorIndex, images: ImageSet, ids: Sequence[str]) -> list[int]:
+def _absent(gallery: VectorIndex, images: ImageSet) -> list[int]:
     """The images whose ids are not there; an id that is there for another file is refused."""
-    held = gallery.records(ids)
-    for index, id in enumerate(ids):
+    held = gallery.records(images.ids)
+    for index, id in enumerate(images.ids):
         path = images.path(index)
         if id in held and path is not None:
             there = held[id].metadata.get("path")
@@ -166,25 +150,19 @@ def _absent(gallery: VectorIndex, images: ImageSet, ids: Sequence[str]) -> list[
                 raise SearchError(
                     f"{gallery.place} already holds {id!r}, from {there}; say --prefix to keep both, or --replace"
                 )
-    return [index for index, id in enumerate(ids) if id not in held]
+    return [index for index, id in enumerate(images.ids) if id not in held]
 
 
-def _each_once(
-    gallery: VectorIndex, images: ImageSet, wanted: Sequence[int], done: Indexed
-) -> tuple[dict[int, str], list[int]]:
-    contents: dict[int, str] = {}
-    for index in track(wanted, "comparing pictures"):
+def _each_once(gallery: VectorIndex, images: ImageSet) -> dict[int, str]:
+    """The images that are not there under any id, each once, by index, with their digests."""
+    contents: dict[str, int] = {}
+    for index in track(range(len(images)), "comparing pictures"):
         try:
-            contents[index] = _content(images, index)
+            contents.setdefault(_content(images, index), index)
         except (OSError, UnreadableImageError):
-            contents[index] = f"unreadable {index}"  # said when it is embedded
-    seen, kept = gallery.holding(CONTENT, contents.values()), []
-    for index in wanted:
-        if contents[index] not in seen:
-            seen.add(contents[index])
-            kept.append(index)
-    done.repeated += len(wanted) - len(kept)
-    return contents, kept
+            contents[f"unreadable {index}"] = index  # said when it is embedded
+    held = gallery.holding(CONTENT, contents)
+    return {index: content for content, index in contents.items() if content not in held}
 
 
 def _content(images: ImageSet, index: int) -> str:

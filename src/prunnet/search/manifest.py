@@ -105,22 +105,23 @@ class ApproximateEntry(Checked):
     sample: Size
 
 
-class Manifest(Checked):
-    """The whole gallery. Row numbers run through the segments in order; `removed` has a bit for each."""
+class Gallery(Checked):
+    """What every gallery says about itself, wherever it is."""
 
     format: Literal["prunnet-gallery"] = FORMAT
     version: Literal[1] = 1
-    revision: Count
     dimension: Size
     generations: Annotated[tuple[Generation, ...], Field(min_length=1)]
+
+
+class Manifest(Gallery):
+    """The whole gallery. Row numbers run through the segments in order; `removed` has a bit for each."""
+
+    revision: Count
     segments: tuple[SegmentEntry, ...] = ()
     removed: StoredFile | None = None
     removed_rows: Count = 0
     approximate: ApproximateEntry | None = None
-
-    @property
-    def current(self) -> Generation:
-        return self.generations[-1]
 
     @property
     def rows(self) -> int:
@@ -150,9 +151,14 @@ def read_manifest(folder: Path) -> Manifest:
         raise SearchError(f"{folder} is no gallery: it has no {NAME}; make one with prunnet index build") from None
     except (ValueError, RecursionError):
         raise DamagedError(f"{file} is damaged: it is no JSON; copy the gallery again, or build it again") from None
-    if isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") not in (1, None):
-        raise SearchError(f"{file} is of version {content['version']}, which this prunnet is too old for")
+    check_version(content, file)
     manifest = parse(Manifest, unseal(content, file), str(file))
     if manifest.approximate is not None and manifest.approximate.rows > manifest.rows:
         raise DamagedError(f"{file}: its approximate index has more rows than it has itself")
     return manifest
+
+
+def check_version(content: object, place: object) -> None:
+    """Refuse a gallery that a newer prunnet has written, whatever else it says."""
+    if isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") not in (1, None):
+        raise SearchError(f"{place} is of version {content['version']}, which this prunnet is too old for")

@@ -12,6 +12,8 @@ from prunnet.errors import SearchError
 from prunnet.network import Embeddings, Family
 from prunnet.search.answers import Answers, Record
 from prunnet.search.columns import Metadata, Value
+from prunnet.search.engine import Vectors
+from prunnet.search.guard import LONGEST_ID, check_family, check_ids, check_metadata, check_vectors
 from prunnet.search.manifest import Generation
 
 Place = str | os.PathLike[str]
@@ -29,6 +31,9 @@ class VectorIndex(ABC):
         index.add(net.encode(images), ids, [{"store": "7"}, {"store": "9"}])
         index.search(small.encode(photo), k=10, where={"store": "7"})
     """
+
+    longest_id = LONGEST_ID
+    """In bytes."""
 
     @staticmethod
     def create(place: Place, network: Family | Embeddings) -> "VectorIndex":
@@ -106,7 +111,6 @@ class VectorIndex(ABC):
     def writing(self) -> AbstractContextManager[None]:
         """Be the one that writes, for all calls within; another process that wants to gets a `BusyError`."""
 
-    @abstractmethod
     def add(
         self,
         embeddings: Embeddings,
@@ -120,10 +124,36 @@ class VectorIndex(ABC):
         metadata: a mapping for each, or one for all; values are texts, numbers or truth values.
         replace: what to do with ids that are there already: replace them, or refuse the call.
         """
+        vectors = check_vectors(embeddings, self.dimension, self.place).numpy()
+        names = check_ids(ids, len(vectors), self.longest_id)
+        described = check_metadata(metadata, len(vectors))
+        with self._changing():
+            generation = check_family(embeddings.family_id, self.generations, self.place, adding=True)
+            if not replace and (present := self.records(names)):
+                raise SearchError(f"{self.place} already holds {next(iter(present))!r}; replace=True replaces it")
+            if names:
+                self._add(vectors, names, described, embeddings.capacity, generation)
 
-    @abstractmethod
     def remove(self, ids: Iterable[str]) -> None:
         """Remove vectors, all of them or, if one is not there, none."""
+        names = check_ids(ids)
+        with self._changing():
+            if names and (missing := self._remove(names)):
+                raise SearchError(f"{self.place} holds no {missing[0]!r}; nothing was removed")
+
+    def _changing(self) -> AbstractContextManager[None]:
+        """A context in which all that is written counts, or nothing; what the index says of itself is as of now."""
+        return self.writing()
+
+    @abstractmethod
+    def _add(
+        self, vectors: Vectors, ids: list[str], metadata: list[Metadata], capacity: float, generation: int
+    ) -> None:
+        """Within `_changing`; ids that are there are replaced."""
+
+    @abstractmethod
+    def _remove(self, ids: list[str]) -> list[str]:
+        """Within `_changing`; gives back those that are not there, in which case nothing may be removed."""
 
     @abstractmethod
     def set_generations(self, generations: Sequence[Generation]) -> None:

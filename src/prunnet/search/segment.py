@@ -14,7 +14,7 @@ import torch
 
 from prunnet._checked import save_tensors
 from prunnet._files import write_atomically
-from prunnet.errors import DamagedError
+from prunnet.errors import DamagedError, first_line
 from prunnet.search.columns import Column, Metadata, Value, columns_of, join_columns
 from prunnet.search.manifest import StoredFile
 from prunnet.search.strings import Strings
@@ -128,7 +128,7 @@ class Segment:
             }
             return cls(**{name: arrays[name] for name in _PLAIN}, ids=_read_strings(arrays, "ids"), columns=held)
         except (KeyError, TypeError, ValueError) as error:
-            raise DamagedError(f"{file} is no segment of a gallery ({str(error).splitlines()[0]})") from None
+            raise DamagedError(f"{file} is no segment of a gallery ({first_line(error)})") from None
 
 
 _PLAIN = ("vectors", "capacities", "generations", "keys", "places")

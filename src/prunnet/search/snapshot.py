@@ -10,7 +10,6 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from prunnet._checked import load_tensors
 from prunnet.errors import DamagedError
@@ -18,12 +17,11 @@ from prunnet.search import engine
 from prunnet.search.answers import Record
 from prunnet.search.approximate import Approximate
 from prunnet.search.columns import ABSENT, Metadata, Value, as_text
+from prunnet.search.engine import Flags, Rows
 from prunnet.search.manifest import Manifest, read_manifest
 from prunnet.search.segment import Segment, keys_of
 from prunnet.search.verified import compare, unverified
 
-Flags = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 REMEDY = "put back a copy of the file, or build the gallery again"
 
 
@@ -116,8 +114,8 @@ class Snapshot:
         return found
 
     def id(self, row: int) -> str:
-        number = bisect_right(self._ends, row)
-        return self.segments[number].ids.at(row - self._ends[number - 1] if number else row)
+        segment, place = self._place(row)
+        return segment.ids.at(place)
 
     def _place(self, row: int) -> tuple[Segment, int]:
         number = bisect_right(self._ends, row)

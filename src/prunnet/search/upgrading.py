@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from prunnet.data import ImageSet
 from prunnet.data.images import UNLABELLED, FilePixels
 from prunnet.errors import FamilyError, SearchError
-from prunnet.evaluation import CompatibilityMatrix, Encoder
+from prunnet.evaluation import CompatibilityMatrix, Encoder, embedded_batches
 from prunnet.runs import Run
 from prunnet.search.answers import Record
-from prunnet.search.indexing import Indexed, add_images
+from prunnet.search.columns import Metadata
+from prunnet.search.indexing import Engine, Indexed, embed_into
 from prunnet.search.manifest import Evidence, Generation
 from prunnet.search.protocol import VectorIndex
 
@@ -72,11 +73,13 @@ def upgrade(
     accept: bool = False,
     batch_size: int = 64,
     workers: int = 0,
+    engine: Engine = embedded_batches,
 ) -> Upgraded:
     """Embed every image anew with a member of the family of `run`. Stopped and called again, it goes on.
 
     images: where they are taken from by their ids; by default from the paths that the gallery has kept.
     accept: go on although new queries do worse in the old gallery than old ones did.
+    engine: a `prunnet.search.RayEngine` embeds on many machines.
     """
     with gallery.writing():
         begin(gallery, run, accept=accept)
@@ -84,12 +87,12 @@ def upgrade(
             raise FamilyError(f"the encoder is of family {encoder.family_id}, the run of family {gallery.family_id}")
         old = gallery.older()
         asked = _from_paths(old) if images is None else _by_id(images, old)
-        done = Indexed()
-        if asked is not None:
-            known = {record.id: record.metadata for record in old}
-            done = add_images(
-                gallery, encoder, asked, replace=True, batch_size=batch_size, workers=workers, known=known
-            )
+        known, done = {record.id: record.metadata for record in old}, Indexed()
+
+        def about(place: int) -> Metadata:
+            return known[asked.ids[place]]
+
+        embed_into(gallery, encoder, asked, about, done, engine=engine, batch_size=batch_size, workers=workers)
         left = [record.id for record in gallery.older()]
         if not left:
             _retire(gallery)
@@ -128,21 +131,14 @@ def _retire(gallery: VectorIndex) -> None:
     gallery.compact()
 
 
-def _from_paths(records: list[Record]) -> ImageSet | None:
+def _from_paths(records: list[Record]) -> ImageSet:
     """The images of `records`, as far as the gallery knows where they are."""
     known = [record for record in records if "path" in record.metadata]
-    if not known:
-        return None
     boxes = [tuple(map(float, str(record.metadata.get("box", "")).split())) or None for record in known]
-    names = sorted({str(record.metadata["label"]) for record in known if "label" in record.metadata})
-    labels = [
-        names.index(str(record.metadata["label"])) if "label" in record.metadata else UNLABELLED for record in known
-    ]
     pixels = FilePixels([str(record.metadata["path"]) for record in known], boxes if any(boxes) else None)  # type: ignore[arg-type]
-    return ImageSet(pixels, labels, names, [record.id for record in known])
+    return ImageSet(pixels, [UNLABELLED] * len(known), [], [record.id for record in known])
 
 
-def _by_id(images: ImageSet, records: list[Record]) -> ImageSet | None:
+def _by_id(images: ImageSet, records: list[Record]) -> ImageSet:
     wanted = {record.id for record in records}
-    places = [place for place, id in enumerate(images.ids) if id in wanted]
-    return images.take(places) if places else None
+    return images.take([place for place, id in enumerate(images.ids) if id in wanted])

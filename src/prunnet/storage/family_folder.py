@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from prunnet._files import replace_folder
 from prunnet.errors import FamilyError
 from prunnet.network import Connections, PrunableNetwork, Selection
 from prunnet.network.allocation import Allocation, Sensitive, Uniform
@@ -45,11 +44,7 @@ def save_family(net: PrunableNetwork, path: str | os.PathLike[str]) -> Path:
         capacities=list(net.capacities),
         adapted=list(net.statistics),
     )
-    try:
-        with replace_folder(folder) as staged:
-            write_folder(staged, document, _tensors(net))
-    except OSError as error:
-        raise FamilyError(f"{folder} could not be written ({error}); what was there before is unchanged") from error
+    write_folder(folder, document, _tensors(net))
     return folder
 
 

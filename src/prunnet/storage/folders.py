@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from prunnet._checked import file_digest, load_tensors, save_tensors, seal, unseal
-from prunnet._files import restore
+from prunnet._files import replace_folder, restore
 from prunnet.errors import DamagedError, FamilyError
 from prunnet.storage.documents import Document, parse
 
@@ -63,14 +63,15 @@ class Config(Generic[D]):
     digest: str
 
 
-def write_folder(staged: Path, document: Document, tensors: Mapping[str, Tensor]) -> None:
+def write_folder(folder: Path, document: Document, tensors: Mapping[str, Tensor]) -> None:
     """`config.json`, and `model.safetensors` with its seal, the family's id and the checksum of the config."""
-    write_config(staged, document)
-    stamp = {"family_id": document.family_id, "config": file_digest(staged / CONFIG)}
     try:
-        save_tensors(tensors, staged / TENSORS, stamp)
-    except SafetensorError as error:  # how it says that the disk is full
-        raise OSError(str(error)) from error
+        with replace_folder(folder) as staged:
+            write_config(staged, document)
+            stamp = {"family_id": document.family_id, "config": file_digest(staged / CONFIG)}
+            save_tensors(tensors, staged / TENSORS, stamp)
+    except (OSError, SafetensorError) as error:  # the second is how safetensors says that the disk is full
+        raise FamilyError(f"{folder} could not be written ({error}); what was there before is unchanged") from error
 
 
 def write_config(staged: Path, document: Document) -> None:

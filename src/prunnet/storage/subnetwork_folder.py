@@ -5,8 +5,6 @@ from pathlib import Path
 
 from torch import nn
 
-from prunnet._files import replace_folder
-from prunnet.errors import FamilyError
 from prunnet.network.backbones import recipe_of
 from prunnet.network.subnetwork import EmbeddingHead, Subnetwork
 from prunnet.storage.building import check_features_of, described_in, planned, rebuilt
@@ -42,11 +40,7 @@ def save_subnetwork(subnetwork: Subnetwork, path: str | os.PathLike[str]) -> Pat
         features=tensors["head.linear.weight"].shape[1],
         preprocessing=vars(subnetwork.preprocessing),
     )
-    try:
-        with replace_folder(folder) as staged:
-            write_folder(staged, document, tensors)
-    except OSError as error:
-        raise FamilyError(f"{folder} could not be written ({error}); what was there before is unchanged") from error
+    write_folder(folder, document, tensors)
     return folder
 
 

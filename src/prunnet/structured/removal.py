@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from prunnet.errors import ModuleError
+from prunnet.errors import ModuleError, first_line
 from prunnet.network import PrunableNetwork, Subnetwork
 from prunnet.network.backbones import recipe_of, with_recipe
 from prunnet.network.functional import evaluating
@@ -83,7 +83,7 @@ def _check_equal(removed: Subnetwork, masked: Subnetwork) -> None:
         with evaluating(removed), evaluating(masked):
             features, expected = removed.backbone(images), masked.backbone(images)
     except RuntimeError as error:
-        raise ModuleError(f"{name} does not run without its dropped channels: {str(error).splitlines()[0]}") from error
+        raise ModuleError(f"{name} does not run without its dropped channels: {first_line(error)}") from error
     tolerance = 1e-5 * max(1.0, float(expected.abs().max()))
     if features.shape != expected.shape or not float((features - expected).abs().max()) <= tolerance:
         raise ModuleError(f"{name} without its dropped channels differs from the masked one; prune it unstructured")

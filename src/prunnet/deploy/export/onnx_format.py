@@ -9,7 +9,7 @@ from torch import Tensor
 
 from prunnet._torch_export import quiet
 from prunnet.deploy.export.tracing import INPUT, OUTPUT, Program, Run
-from prunnet.errors import ExportError, MissingExtraError
+from prunnet.errors import ExportError, MissingExtraError, first_line
 
 SUFFIXES = (".onnx",)
 
@@ -70,7 +70,7 @@ def open_session(model: str | bytes) -> Any:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions share no base of their own
         name = model if isinstance(model, str) else "the model"
-        raise ExportError(f"{name} is no ONNX model that onnxruntime can run: {str(error).splitlines()[0]}") from error
+        raise ExportError(f"{name} is no ONNX model that onnxruntime can run: {first_line(error)}") from error
 
 
 def _run(session: Any) -> Run:

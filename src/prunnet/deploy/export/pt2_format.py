@@ -10,7 +10,7 @@ import torch
 
 from prunnet._torch_export import quiet
 from prunnet.deploy.export.tracing import Program, Run
-from prunnet.errors import ExportError
+from prunnet.errors import ExportError, first_line
 
 SUFFIXES = (".pt2",)
 _EXTRA_FILE = "prunnet.json"
@@ -33,5 +33,5 @@ def read(files: Mapping[str, Path]) -> tuple[Run, dict[str, str]]:
         with files[".pt2"].open("rb") as file, quiet():
             module = torch.export.load(file, extra_files=extra).module()
     except (RuntimeError, ValueError, KeyError, OSError) as error:
-        raise ExportError(f"{files['.pt2']} is no torch.export archive: {str(error).splitlines()[0]}") from error
+        raise ExportError(f"{files['.pt2']} is no torch.export archive: {first_line(error)}") from error
     return torch.inference_mode()(module), json.loads(extra[_EXTRA_FILE] or "{}")

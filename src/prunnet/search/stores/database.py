@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Any
 
-from prunnet.errors import MissingExtraError, PrunNetError, SearchError
+from prunnet.errors import MissingExtraError, PrunNetError, SearchError, first_line
 from prunnet.search.stores.address import Address
 
 try:
@@ -98,7 +98,7 @@ class Database:
         self._settings = {}
 
     def _refusal(self, error: Exception) -> PrunNetError:
-        line = self._address.without_secrets((str(error).strip() or type(error).__name__).splitlines()[0])
+        line = self._address.without_secrets(first_line(error))
         if self._connection is not None and self._connection.closed:
             line = f"the server stopped answering ({line}); what was being written is there whole or not at all"
         return SearchError(f"{self.place}: {line}")

@@ -28,18 +28,13 @@ from torch import Tensor
 
 from prunnet.errors import SearchError
 from prunnet.search.answers import Record
-from prunnet.search.columns import Value, as_text
+from prunnet.search.columns import Metadata, Value, as_text
+from prunnet.search.engine import Vectors
 from prunnet.search.manifest import Generation
 from prunnet.search.protocol import MEMORY, Place
 from prunnet.search.stores.address import Address
-from prunnet.search.stores.milvus_server import (
-    ROWS_AT_ONCE,
-    SECONDS,
-    MilvusDescription,
-    Server,
-    create_collections,
-)
-from prunnet.search.stores.server import Description, Found, ServerIndex, Vectors
+from prunnet.search.stores.milvus_server import ROWS_AT_ONCE, SECONDS, MilvusDescription, Server, create_collections
+from prunnet.search.stores.server import Description, Found, ServerIndex
 from prunnet.search.stores.texts import restored, stored, stored_metadata
 
 CANDIDATES = 128  # that a query looks at in the HNSW index
@@ -84,16 +79,8 @@ class MilvusIndex(ServerIndex):
     def exists(cls, place: Place) -> bool:
         return Server(Address.parse(str(place))).description() is not None
 
-    @classmethod
-    def check(cls, place: Place) -> tuple[list[str], int]:
-        index = cls(place)
-        return index._problems(), len(index)
-
-    def refresh(self) -> None:
-        description = self._server.description()
-        if description is None:
-            raise SearchError(f"{self.place} is no gallery: make one with prunnet index build --store")
-        self._description = description
+    def _stored(self) -> MilvusDescription | None:
+        return self._server.description()
 
     @property
     def bytes(self) -> int:
@@ -123,8 +110,6 @@ class MilvusIndex(ServerIndex):
                 self._writes -= 1
                 self._behind = True
 
-    _changing = writing
-
     def _settle(self) -> None:
         """Finish what a call that failed has left."""
         if not self._description.settled:
@@ -144,7 +129,7 @@ class MilvusIndex(ServerIndex):
         self._change(generations=description.generations)
 
     def _add(
-        self, vectors: Vectors, ids: list[str], metadata: list[dict[str, Value]], capacity: float, generation: int
+        self, vectors: Vectors, ids: list[str], metadata: list[Metadata], capacity: float, generation: int
     ) -> None:
         replaces = bool(self.records(ids))
         batch, self._swept = self._description.batch + 1, False
@@ -208,13 +193,13 @@ class MilvusIndex(ServerIndex):
 
     # asking
 
-    def _nearest(self, queries: Vectors, k: int, where: dict[str, Value]) -> Found:
+    def _nearest(self, queries: Vectors, k: int, where: Metadata) -> Found:
         found: Found = []
         for start in range(0, len(queries), QUERIES_AT_ONCE):
             found += self._some_nearest(queries[start : start + QUERIES_AT_ONCE], k, where)
         return found
 
-    def _some_nearest(self, queries: Vectors, k: int, where: dict[str, Value]) -> Found:
+    def _some_nearest(self, queries: Vectors, k: int, where: Metadata) -> Found:
         facts = [_fact(key, value) for key, value in where.items()]
         conditions = [f"array_contains_all(facts, {facts})"] if facts else []
         answers = self._ask(queries, k, conditions)

@@ -22,22 +22,14 @@ from torch import Tensor
 from prunnet.costs.quantities import parse_quantity
 from prunnet.errors import BusyError, SearchError
 from prunnet.search.answers import Record
-from prunnet.search.columns import Value
+from prunnet.search.approximate import FIRST, WANTED
+from prunnet.search.columns import Metadata, Value
+from prunnet.search.engine import Vectors
 from prunnet.search.manifest import Generation
 from prunnet.search.protocol import MEMORY, Place
 from prunnet.search.stores.address import Address
 from prunnet.search.stores.database import Database
-from prunnet.search.stores.server import (
-    FIRST,
-    SAMPLE,
-    WANTED,
-    Description,
-    Found,
-    Measured,
-    ServerIndex,
-    Vectors,
-    recall_of,
-)
+from prunnet.search.stores.server import Description, Found, Measured, ServerIndex, recall_of
 from prunnet.search.stores.texts import restored, stored, stored_metadata
 
 EXACT_ROWS = 10_000
@@ -47,6 +39,7 @@ MOST_DIMENSIONS = {"halfvec": 4000, "vector": 2000}  # of an HNSW index
 DIGITS = {"halfvec": "%.5g", "vector": "%.9g"}  # that tell two numbers apart
 WIDTH = {"halfvec": 2, "vector": 4}  # bytes of a number
 ROWS_AT_ONCE = 1000
+SAMPLE = 64  # vectors on which the recall is measured
 LOCK = "hashtext('prunnet'), to_regclass(%s)::oid::int"
 COUNT = "SELECT count(*) FROM {table}"
 COLUMNS = "id, metadata, capacity, generation"
@@ -112,17 +105,12 @@ class PostgresIndex(ServerIndex):
         table, database = _database(Address.parse(str(place)))
         return _description(database, table) is not None
 
-    @classmethod
-    def check(cls, place: Place) -> tuple[list[str], int]:
-        index = cls(place)
-        return index._problems(), len(index)
-
     def refresh(self) -> None:
-        description = _description(self._database, self._table)
-        if description is None:
-            raise SearchError(f"{self.place} is no gallery: make one with prunnet index build --store")
-        self._description = description
+        super().refresh()
         self._kind = self._column().partition("(")[0]
+
+    def _stored(self) -> Description | None:
+        return _description(self._database, self._table)
 
     def _column(self) -> str:
         """The type of its vectors."""
@@ -168,11 +156,11 @@ class PostgresIndex(ServerIndex):
             raise BusyError(f"{self.place} is being written by another process; wait for it")
 
     def _add(
-        self, vectors: Vectors, ids: list[str], metadata: list[dict[str, Value]], capacity: float, generation: int
+        self, vectors: Vectors, ids: list[str], metadata: list[Metadata], capacity: float, generation: int
     ) -> None:
         for start in range(0, len(ids), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
-            texts = [json.dumps(stored_metadata(values)) for values in metadata[rows]]
+            texts = list(map(_json, metadata[rows]))
             columns = [list(map(stored, ids[rows])), self._as_texts(vectors[rows]), texts]
             self._database.rows(ADD.format(kind=self._kind), [capacity, generation, *columns])
 
@@ -221,7 +209,7 @@ class PostgresIndex(ServerIndex):
 
     # asking
 
-    def _nearest(self, queries: Vectors, k: int, where: dict[str, Value]) -> Found:
+    def _nearest(self, queries: Vectors, k: int, where: Metadata) -> Found:
         measured = self._description.measured
         if measured is None or k > MOST_CANDIDATES or (where and self._fitting(where) <= EXACT_ROWS):
             return self._ask(queries, k, where, exactly=True)
@@ -232,9 +220,7 @@ class PostgresIndex(ServerIndex):
                 found[place] = hits
         return found
 
-    def _ask(
-        self, queries: Vectors, k: int, where: dict[str, Value], *, exactly: bool = False, candidates: int = 0
-    ) -> Found:
+    def _ask(self, queries: Vectors, k: int, where: Metadata, *, exactly: bool = False, candidates: int = 0) -> Found:
         with self._database.session():
             if not exactly:
                 self._database.set("hnsw.ef_search", candidates)
@@ -247,7 +233,7 @@ class PostgresIndex(ServerIndex):
             found[place - 1].append((min(1.0, -distance), self._record(*row)))
         return found
 
-    def _fitting(self, where: dict[str, Value]) -> int:
+    def _fitting(self, where: Metadata) -> int:
         return int(self._database.value(f"{COUNT} WHERE metadata @> %s::jsonb", [_json(where)]))
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
@@ -324,7 +310,7 @@ def _description(database: Database, table: str) -> Description | None:
     return None if content is None else Description.read(content, database.place)
 
 
-def _json(values: dict[str, Value]) -> str:
+def _json(values: Metadata) -> str:
     return json.dumps(stored_metadata(values))
 
 

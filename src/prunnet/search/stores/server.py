@@ -5,32 +5,24 @@ themselves in a small document beside their vectors.
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Annotated, Literal, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
-from pydantic import Field
 
 from prunnet.errors import FamilyError, SearchError
 from prunnet.network import Embeddings
 from prunnet.search.answers import Answers, Hit, Listed, Record
 from prunnet.search.columns import Metadata, Value, checked
-from prunnet.search.guard import check_family, check_ids, check_k, check_metadata, check_vectors
-from prunnet.search.manifest import FORMAT, Generation, Share
+from prunnet.search.engine import Vectors
+from prunnet.search.guard import check_family, check_k, check_vectors
+from prunnet.search.manifest import Gallery, Generation, Share, check_version
 from prunnet.search.protocol import Place, VectorIndex
 from prunnet.search.stores.address import Address
 from prunnet.search.stores.texts import restored, restored_metadata
 from prunnet.storage.documents import Checked, Size, parse
 
-Vectors = npt.NDArray[np.float32]
 Found = list[list[tuple[float, Record]]]
 """For every query similarities and what they belong to, nearest first."""
-
-WANTED = 0.97
-"""Recall@10 on the sample, as in a folder."""
-FIRST = 10
-SAMPLE = 64
 
 
 class Measured(Checked):
@@ -41,21 +33,15 @@ class Measured(Checked):
     sample: Size
 
 
-class Description(Checked):
+class Description(Gallery):
     """What a store keeps about an index beside its vectors."""
 
-    format: Literal["prunnet-gallery"] = FORMAT
-    version: Literal[1] = 1
-    dimension: Size
-    generations: Annotated[tuple[Generation, ...], Field(min_length=1)]
     measured: Measured | None = None
 
     @classmethod
     def read(cls, content: object, place: str) -> Self:
-        content = content if isinstance(content, dict) else {}
-        if (version := content.get("version", 1)) != 1:
-            raise SearchError(f"{place} is of version {version}, which this prunnet is too old for")
-        return parse(cls, content, place)
+        check_version(content, place)
+        return parse(cls, content if isinstance(content, dict) else {}, place)
 
     def text(self) -> str:
         return json.dumps(self.model_dump(mode="json"))
@@ -64,13 +50,30 @@ class Description(Checked):
 class ServerIndex(VectorIndex):
     """An index at an address; one thread of this process speaks to the server at a time."""
 
-    longest_id: int
-    """In bytes."""
     _description: Description
 
     def __init__(self, place: Place) -> None:
         self.address = Address.parse(str(place))
         self._writes = 0
+
+    @classmethod
+    def check(cls, place: Place) -> tuple[list[str], int]:
+        index = cls(place)
+        return index._problems(), len(index)
+
+    @abstractmethod
+    def _problems(self) -> list[str]:
+        """What is wrong with it, a line each."""
+
+    def refresh(self) -> None:
+        description = self._stored()
+        if description is None:
+            raise SearchError(f"{self.place} is no gallery: make one with prunnet index build --store")
+        self._description = description
+
+    @abstractmethod
+    def _stored(self) -> Description | None:
+        """What the server holds about it, if it is there."""
 
     @property
     def place(self) -> str:
@@ -86,47 +89,9 @@ class ServerIndex(VectorIndex):
 
     # writing
 
-    def add(
-        self,
-        embeddings: Embeddings,
-        ids: Iterable[str],
-        metadata: Sequence[Metadata] | Metadata | None = None,
-        *,
-        replace: bool = True,
-    ) -> None:
-        vectors = check_vectors(embeddings, self.dimension, self.place).numpy()
-        names = check_ids(ids, len(vectors), self.longest_id)
-        described = [checked(values) for values in check_metadata(metadata, len(vectors))]
-        with self._changing():
-            generation = check_family(embeddings.family_id, self.generations, self.place, adding=True)
-            if not replace and (present := self.records(names)):
-                raise SearchError(f"{self.place} already holds {next(iter(present))!r}; replace=True replaces it")
-            if names:
-                self._add(vectors, names, described, embeddings.capacity, generation)
-
-    def remove(self, ids: Iterable[str]) -> None:
-        names = check_ids(ids)
-        with self._changing():
-            if names and (missing := self._remove(names)):
-                raise SearchError(f"{self.place} holds no {missing[0]!r}; nothing was removed")
-
     def set_generations(self, generations: Sequence[Generation]) -> None:
         with self.writing():
             self._describe(self._description.model_copy(update={"generations": tuple(generations)}))
-
-    @abstractmethod
-    def _changing(self) -> AbstractContextManager[None]:
-        """A context in which all that is written counts, or nothing; its description is as of now."""
-
-    @abstractmethod
-    def _add(
-        self, vectors: Vectors, ids: list[str], metadata: list[dict[str, Value]], capacity: float, generation: int
-    ) -> None:
-        """Within `_changing`; ids that are there are replaced."""
-
-    @abstractmethod
-    def _remove(self, ids: list[str]) -> list[str]:
-        """Within `_changing`; gives back those that are not there, in which case nothing may be removed."""
 
     @abstractmethod
     def _describe(self, description: Description) -> None:
@@ -145,7 +110,7 @@ class ServerIndex(VectorIndex):
         ]
 
     @abstractmethod
-    def _nearest(self, queries: Vectors, k: int, where: dict[str, Value]) -> Found: ...
+    def _nearest(self, queries: Vectors, k: int, where: Metadata) -> Found: ...
 
     def _know(self, family_id: str) -> None:
         """Refuse a family that has nothing to do with this one."""

@@ -165,7 +165,7 @@ def _joining(
     net: PrunableNetwork, capacities: tuple[float, ...]
 ) -> Iterator[list[tuple[NDArray[np.bool_], NDArray[np.int64]]]]:
     """Per band and layer: which of the connections not yet kept join, and the positions of those that do."""
-    remaining = [np.arange(score.numel()) for score in net.scores.values()]
+    remaining = [np.arange(connections) for connections in net.connections.values()]
     for masks in net.selection.masks(net, capacities):
         members = [mask.cpu().view(-1).numpy()[left] for mask, left in zip(masks.values(), remaining, strict=True)]
         yield [(member, left[member]) for member, left in zip(members, remaining, strict=True)]
@@ -177,8 +177,7 @@ def _kept(net: PrunableNetwork, capacities: tuple[float, ...]) -> list[list[int]
     allocation = net.selection.allocation
     if isinstance(allocation, Uniform):
         return None
-    connections = {name: score.numel() for name, score in net.scores.items()}
-    return [list(allocation.kept(capacity, connections).values()) for capacity in capacities]
+    return [list(allocation.kept(capacity, net.connections).values()) for capacity in capacities]
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, Floats]:
