@@ -15,7 +15,7 @@ run = run_folder(__doc__)
 net, data = family(run)
 
 capacities = {device: prunnet.capacity_for(net, **budget) for device, budget in DEVICES.items()}
-net.adapt(training_batches(net, data), capacities.values())
+net.adapt(training_batches(net, data), capacities.values(), align_batches=200)
 matrix = prunnet.evaluate(net, data, capacities=sorted({1.0, *capacities.values()}, reverse=True))
 
 dense = matrix.at(1.0, 1.0)

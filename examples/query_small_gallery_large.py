@@ -5,6 +5,8 @@ import sys
 import numpy as np
 from _family import family, run_folder, training_batches
 
+import prunnet
+
 run = run_folder(__doc__)
 net, data = family(run)
 index = run / "examples" / "gallery.npz"
@@ -15,8 +17,7 @@ names = [data.gallery.label_names[label] for label in data.gallery.labels]
 np.savez(index, vectors=np.asarray(gallery), family=gallery.family_id, names=names)
 
 # The phone: a size that was never trained, with batch-norm statistics of its own.
-phone = net.subnetwork(0.13)
-phone.adapt(training_batches(net, data))
+phone = prunnet.prune(net, capacity=0.13, loader=training_batches(net, data))
 
 stored = np.load(index)
 if stored["family"] != phone.family_id:

@@ -20,15 +20,13 @@ index.add(server, data.gallery.ids[:half], [{"name": name, "store": "7"} for nam
 
 # A camera adds the rest with a smaller member: one space, so they mix.
 batches = training_batches(net, data)
-camera = net.subnetwork(0.2)
-camera.adapt(batches)
+camera = prunnet.prune(net, capacity=0.2, loader=batches)
 rest = camera.encode([data.gallery.image(i) for i in range(half, len(data.gallery))])
 index.add(rest, data.gallery.ids[half:], [{"name": name, "store": "9"} for name in names[half:]])
 index.flush()  # with many vectors: builds the approximate index
 
 # A phone asks, with a size that was never trained.
-phone = net.subnetwork(0.13)
-phone.adapt(batches)
+phone = prunnet.prune(net, capacity=0.13, loader=batches)
 gallery = prunnet.VectorIndex.open(place)
 asked = range(0, len(data.query), max(1, len(data.query) // 8))
 queries = phone.encode([data.query.image(i) for i in asked])

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "prunnet.h"
@@ -226,6 +227,12 @@ static void hangs(int signal_number)
     abort();
 }
 
+/* Of processor time, so that a mutant does not hang where others are at work. */
+static void limit_to(int seconds)
+{
+    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = seconds}, NULL);
+}
+
 enum { REFUSED, NOT_PLANNED, LARGE, NOT_RUN, RAN, OUTCOMES };
 
 static int embed(prunnet_model *model, const uint8_t *pixels, float *embedding)
@@ -286,7 +293,7 @@ int main(int count, char **arguments)
     file *seeds = malloc((size_t)files * sizeof *seeds), mutant = {NULL, 0, 0};
     for (int i = 0; i < files; i++)
         seeds[i] = read_file(arguments[3 + i]);
-    signal(SIGALRM, hangs);
+    signal(SIGPROF, hangs);
     for (current = first; current < last; current++) {
         state = seed * 0x9e3779b97f4a7c15u + (uint64_t)current * 0xd1342543de82ef95u;
         const file *original = seeds + below((size_t)files);
@@ -295,13 +302,13 @@ int main(int count, char **arguments)
             mutant.bytes = malloc(mutant.room = 2 * original->length);
         }
         memcpy(mutant.bytes, original->bytes, mutant.length = original->length);
-        alarm(SECONDS);
+        limit_to(SECONDS);
         mutate(&mutant);
         outcomes[attempt(&mutant)]++;
         if (current % 100000 == 99999)
             fprintf(stderr, "%lld mutants\n", current + 1);
     }
-    alarm(0);
+    limit_to(0);
     for (int i = 0; i < files; i++)
         free(seeds[i].bytes);
     free(seeds);

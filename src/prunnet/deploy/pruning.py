@@ -10,7 +10,7 @@ from prunnet.deploy.latency import largest_within, latency, parse_latency
 from prunnet.errors import CapacityError, KindError
 from prunnet.network import Family, PrunableNetwork, Subnetwork
 from prunnet.network.capacity import format_capacity
-from prunnet.network.family import ADAPT_BATCHES
+from prunnet.network.family import ADAPT_BATCHES, ALIGN_BATCHES
 from prunnet.structured import Filters, structured_subnetwork
 from prunnet.structured.removal import removed
 
@@ -28,14 +28,16 @@ def prune(
     structured: bool = False,
     loader: Iterable[Any] | None = None,
     adapt_batches: int | None = ADAPT_BATCHES,
+    align_batches: int = ALIGN_BATCHES,
 ) -> Subnetwork:
     """The subnetwork at `capacity`, or the largest within every given budget, with batch-norm statistics of its own.
 
     max_latency: for one image on this machine in `runtime`, in seconds or as "8ms"; it is measured.
     structured: remove whole filters, as a family that selects them always does; `capacity` is then the share of the
         backbone's parameters.
-    loader: preprocessed training images for the statistics (at most `adapt_batches` of them); without it the family
-        must have stored those of this very capacity.
+    loader: preprocessed training images for the statistics (at most `adapt_batches` of them), and to align the norms of
+        a prunable network's member with the dense one (on `align_batches`); without it the family must have stored the
+        statistics of this very capacity.
     """
     budgets = (max_bytes, max_macs, max_latency)
     if (capacity is None) == all(budget is None for budget in budgets):
@@ -46,7 +48,8 @@ def prune(
     else:
         subnetwork = _view(family, capacity) if view else deployed(family, capacity)
     if loader is not None:
-        subnetwork.adapt(loader, adapt_batches=adapt_batches)
+        dense = family.subnetwork(1.0) if isinstance(family, PrunableNetwork) else None
+        subnetwork.adapt(loader, adapt_batches=adapt_batches, dense=dense, align_batches=align_batches)
     elif not subnetwork.adapted:
         raise CapacityError(_no_statistics(family, subnetwork.capacity, view))
     return subnetwork

@@ -18,9 +18,9 @@ from prunnet.evaluation.embedding import Embedded, embed_readable
 from prunnet.evaluation.matrix import CompatibilityMatrix, Model
 from prunnet.evaluation.metrics import Metric, check_vectors, score_arranged
 from prunnet.evaluation.relevance import relevance_of
-from prunnet.network import Embeddings, Family, Subnetwork
+from prunnet.network import Embeddings, Family, PrunableNetwork, Subnetwork
 from prunnet.network.capacity import check_capacities
-from prunnet.network.family import ADAPT_BATCHES
+from prunnet.network.family import ADAPT_BATCHES, ALIGN_BATCHES
 
 Rows = dict[tuple[int, str], Tensor]
 """By the place of a member, and `query` or `gallery`: a row for each image."""
@@ -51,6 +51,7 @@ def evaluate(
     workers: int = 0,
     device: str | torch.device | None = None,
     adapt_batches: int | None = ADAPT_BATCHES,
+    align_batches: int = ALIGN_BATCHES,
     memory: str | float = "1GB",
     ranks: Ranks | None = None,
     on_error: OnError = "raise",
@@ -61,9 +62,9 @@ def evaluate(
     compare with, for a model upgrade: the matrix then holds both, and `check()` asks of pairs across them to reach the
     old one's self-test. Embeddings are kept in `store`, so that an interrupted evaluation continues where it was. A
     capacity whose batch-norm statistics were never adapted gets them here, from `adapt_batches` batches of the training
-    images. `memory` bounds scoring, beside the embeddings. `ranks` share the work, and all get the matrix. An image
-    that cannot be read is refused, or with `on_error="skip"` left out and named in the matrix: a query is then not
-    asked, a gallery image answers nobody.
+    images; in a prunable network it is aligned with the dense one on `align_batches` of them. `memory` bounds scoring,
+    beside the embeddings. `ranks` share the work, and all get the matrix. An image that cannot be read is refused, or
+    with `on_error="skip"` left out and named in the matrix: a query is then not asked, a gallery image answers nobody.
     """
     Metric.parse(metric or data.protocol.metric)
     wanted = family.usual_capacities if capacities is None else check_capacities(capacities)
@@ -78,11 +79,12 @@ def evaluate(
     one_set = data.query is data.gallery
     parts = {"gallery": data.gallery} if one_set else {"query": data.query, "gallery": data.gallery}
 
-    def embed(subnetwork: Subnetwork) -> dict[str, Embedded]:
-        subnetwork = subnetwork if where is None else subnetwork.to(where)
+    def embed(owner: Family, capacity: float) -> dict[str, Embedded]:
+        subnetwork = _placed(owner.subnetwork(capacity), where)
         if not subnetwork.adapted and data.train is not None and adapt_batches != 0:
             loader = shuffled_loader(data.train, subnetwork.preprocessing, batch_size, workers, on_error)
-            subnetwork.adapt(loader, adapt_batches=adapt_batches)
+            dense = _placed(owner.subnetwork(1.0), where) if isinstance(owner, PrunableNetwork) else None
+            subnetwork.adapt(loader, adapt_batches=adapt_batches, dense=dense, align_batches=align_batches)
         return {
             part: embed_readable(
                 subnetwork,
@@ -110,10 +112,14 @@ def evaluate(
     return replace(matrix, unreadable_queries=unreadable["query"], unreadable_gallery=unreadable["gallery"])
 
 
+def _placed(subnetwork: Subnetwork, device: torch.device | None) -> Subnetwork:
+    return subnetwork if device is None else subnetwork.to(device)
+
+
 def _embed_shared(
     members: Sequence[tuple[Family, float]],
     parts: Mapping[str, ImageSet],
-    embed: Callable[[Subnetwork], Mapping[str, Embedded]],
+    embed: Callable[[Family, float], Mapping[str, Embedded]],
     ranks: Ranks | None,
 ) -> tuple[Rows, Rows]:
     """Vectors of every member, and which images it could read; each of `ranks` embeds its share, and all get all."""
@@ -121,7 +127,7 @@ def _embed_shared(
     readable: Rows = {}
     for place, (owner, capacity) in enumerate(members):
         if ranks is None or place % ranks.size == ranks.rank:
-            for part, embedded in embed(owner.subnetwork(capacity)).items():
+            for part, embedded in embed(owner, capacity).items():
                 vectors[place, part] = embedded.embeddings.vectors
                 readable[place, part] = torch.from_numpy(embedded.readable.astype(np.uint8))
         else:

@@ -40,6 +40,7 @@ _OURS: dict[str, Any] = {
     "alpha": 0.5, "rule": "algorithm", "granularity": "filter", "normalise_step": True, "shared": "dense",
     "loss": "cross-entropy", "distillation": 0.0, "frozen_scores": False, "frozen_weights": False,
     "selection": "connections", "allocation": "uniform", "score_start": "random", "score_lr": 1.0, "alignment": 0.0,
+    "align_batches": 0,
 }  # fmt: skip
 _PAPER: dict[str, Any] = {**_OURS, "normalise_step": False}
 _SUMMED = {"integrator": "sum", "shared": "integrated"}  # the sum of all losses, into all parameters
@@ -60,6 +61,7 @@ _SWITCHES: dict[str, dict[str, Any]] = {
     "start": {"score_start": "magnitude"},
     "scores": {"score_lr": None},
     "step": {"normalise_step": False},
+    "norms": {"align_batches": 200},
 }
 
 

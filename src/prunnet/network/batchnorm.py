@@ -105,6 +105,7 @@ def adapt_batchnorm(
     loader: Iterable[Any],
     adapt_batches: int | None = ADAPT_BATCHES,
     capacities: Iterable[float] | None = None,
+    **options: Any,
 ) -> None:
     """Give subnetworks the batch-norm statistics of their own activations on `loader`.
 
@@ -112,8 +113,10 @@ def adapt_batchnorm(
         (default: 1 and the capacities it was trained at) and hands them to its subnetworks. Only statistics change.
     loader: batches of preprocessed images, alone or first in a tuple. Read once for all capacities.
     adapt_batches: stop after so many batches, a few dozen of which are plenty; None reads all.
+    options: `align_batches=200` for a prunable network, `dense=` its dense network for a subnetwork: embeddings are
+        then turned to the dense network's by scales and shifts of the norms, which are kept as statistics.
     """
-    network.adapt(loader, capacities, adapt_batches=adapt_batches)
+    network.adapt(loader, capacities, adapt_batches=adapt_batches, **options)
 
 
 @torch.no_grad()
@@ -127,7 +130,9 @@ def measured_statistics(
         raise CapacityError("capacities is empty; name the capacities to adapt")
     seen = 0
     with _only_batchnorm_training(network):
-        for images in _images(loader, adapt_batches, next(network.parameters())):
+        lengths = [n for n in (len(loader) if isinstance(loader, Sized) else None, adapt_batches) if n is not None]
+        batches = images_of(islice(loader, adapt_batches), next(network.parameters()))
+        for images in track(batches, "Adapting batch norm", min(lengths, default=None)):
             seen += 1
             for capacity, buffers in statistics.items():
                 weights = {name: backbone.get_parameter(name) * mask for name, mask in masks[capacity].items()}
@@ -139,10 +144,9 @@ def measured_statistics(
     return statistics
 
 
-def _images(loader: Iterable[Any], adapt_batches: int | None, reference: Tensor) -> Iterator[Tensor]:
-    """The images of every batch that has two or more, as a variance needs."""
-    lengths = [n for n in (len(loader) if isinstance(loader, Sized) else None, adapt_batches) if n is not None]
-    for batch in track(islice(loader, adapt_batches), "Adapting batch norm", min(lengths, default=None)):
+def images_of(loader: Iterable[Any], reference: Tensor) -> Iterator[Tensor]:
+    """The images of every batch that has two or more, as a variance needs, where `reference` is."""
+    for batch in loader:
         images = (batch[0] if isinstance(batch, tuple | list) else batch).to(reference)
         if len(images) > 1:
             yield images

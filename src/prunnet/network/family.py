@@ -21,6 +21,9 @@ USUAL = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
 ADAPT_BATCHES = 100
 """How many batches batch norm is adapted on, unless said otherwise; None means all there are."""
 
+ALIGN_BATCHES = 200
+"""How many batches the norms of members are aligned on, unless said otherwise; 0 means not at all."""
+
 
 class Family(ABC):
     """All subnetworks of one training. Evaluation, export and search ask nothing else of it."""

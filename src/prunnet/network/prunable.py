@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from prunnet.errors import ModuleError, first_line
 from prunnet.network import batchnorm
+from prunnet.network.aligning import aligned_statistics
 from prunnet.network.backbones import Prunable, check_features, prunable_parameters
 from prunnet.network.capacity import check_capacities, check_capacity
 from prunnet.network.embeddings import Embeddings
@@ -211,15 +212,21 @@ class PrunableNetwork(nn.Module, Family):
         capacities: Iterable[float] | None = None,
         *,
         adapt_batches: int | None = ADAPT_BATCHES,
+        align_batches: int = 0,
     ) -> None:
+        """align_batches: on so many batches of `loader`, which is read again, the embeddings of members are turned to
+        those of the dense network.
+        """
         wanted = check_capacities((1.0, *self.capacities) if capacities is None else capacities)
         masks = dict(zip(wanted, self.masks_at(wanted), strict=True))
-        for capacity, buffers in batchnorm.measured_statistics(self, masks, loader, adapt_batches).items():
-            if capacity == 1.0:
-                batchnorm.put_buffers(self, buffers)
-            else:
-                running = {n: t for n, t in buffers.items() if not n.endswith("num_batches_tracked")}
-                self.statistics.put(capacity, running)
+        measured = batchnorm.measured_statistics(self, masks, loader, adapt_batches)
+        if 1.0 in measured:
+            batchnorm.put_buffers(self, measured.pop(1.0))
+        if measured and align_batches:
+            measured = aligned_statistics(self, masks, measured, self, loader, align_batches)
+        for capacity, buffers in measured.items():
+            running = {n: t for n, t in buffers.items() if not n.endswith("num_batches_tracked")}
+            self.statistics.put(capacity, running)
 
     def subnetwork(self, capacity: float) -> Subnetwork:
         """A plain module of the subnetwork at `capacity`, independent of this network, in evaluation mode."""

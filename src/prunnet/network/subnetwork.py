@@ -11,12 +11,14 @@ from torch import Tensor, nn
 
 from prunnet.errors import CapacityError
 from prunnet.network import batchnorm
+from prunnet.network.aligning import aligned_statistics
 from prunnet.network.backbones import check_features
 from prunnet.network.capacity import check_capacities, check_capacity, format_capacity
 from prunnet.network.embeddings import Embeddings
-from prunnet.network.family import ADAPT_BATCHES, Family
+from prunnet.network.family import ADAPT_BATCHES, ALIGN_BATCHES, Family
 from prunnet.network.functional import embed_batches
 from prunnet.network.preprocessing import Picture, Preprocessing, check_images
+from prunnet.network.ranking import Masks
 
 
 class EmbeddingHead(nn.Module):
@@ -117,12 +119,20 @@ class Subnetwork(nn.Module, Family):
         capacities: Iterable[float] | None = None,
         *,
         adapt_batches: int | None = ADAPT_BATCHES,
+        dense: nn.Module | None = None,
+        align_batches: int = ALIGN_BATCHES,
     ) -> None:
+        """dense: the dense network of the family. The embeddings are then turned to its own, on `align_batches` batches
+        of `loader`, which is read again.
+        """
         if capacities is not None:
             raise CapacityError(
                 f"a subnetwork has one capacity, {self.capacity:g}; capacities= is for the whole network"
             )
-        measured = batchnorm.measured_statistics(self, {self.capacity: {}}, loader, adapt_batches)
+        masks: dict[float, Masks] = {self.capacity: {}}
+        measured = batchnorm.measured_statistics(self, masks, loader, adapt_batches)
+        if dense is not None and align_batches:
+            measured = aligned_statistics(self, masks, measured, dense, loader, align_batches)
         batchnorm.put_buffers(self, measured[self.capacity])
         self.adapted = True
 

@@ -19,7 +19,7 @@ from prunnet.methods.prunnet import Shared
 from prunnet.methods.sspl import CODEWORDS, SUBSPACES
 from prunnet.network.allocation import AllocationName
 from prunnet.network.capacity import check_capacities
-from prunnet.network.family import ADAPT_BATCHES
+from prunnet.network.family import ADAPT_BATCHES, ALIGN_BATCHES
 from prunnet.network.ranking import Ranking
 from prunnet.network.selection import ScoreStart, SelectionName
 
@@ -139,6 +139,9 @@ class TrainConfig(BaseModel):
     metric: str | None = Field(None, description="default: the data set's own")
     adapt_batches: int | None = Field(
         ADAPT_BATCHES, gt=0, description="batches of adaptive BN; null: the whole training set"
+    )
+    align_batches: int = Field(
+        ALIGN_BATCHES, ge=0, description="batches that align the norms of members with the dense network; 0: none"
     )
     checkpoint_seconds: float = Field(
         120.0, ge=0, description="time between checkpoints; always at the end of an epoch"

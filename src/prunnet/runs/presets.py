@@ -13,6 +13,7 @@ _PAPER: Mapping[str, Any] = {
     "score_lr": 1.0,
     "allocation": "uniform",
     "capacities": (0.8, 0.6, 0.4, 0.2),
+    "align_batches": 0,
     "batch_size": 64,
     "momentum": 0.9,
     "weight_decay": 5e-4,

@@ -4,8 +4,7 @@ All ranks take part: each embeds its share of the subnetworks, so that none wait
 takes. The main one writes.
 """
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable
 
 from prunnet.data import Batch, RetrievalData, shuffled_loader
 from prunnet.evaluation import CompatibilityMatrix, evaluate
@@ -74,23 +73,24 @@ class Finisher:
         self.run.network, self.run.matrix = self.family, matrix
         return self.run
 
-    def training_images(self) -> Iterator[Batch]:
-        """As many as `adapt_batches` asks for, preprocessed as for inference."""
+    def training_images(self) -> Iterable[Batch]:
+        """Preprocessed as for inference."""
         assert self.data.train is not None
         config = self.config
-        loader = shuffled_loader(
+        return shuffled_loader(
             self.data.train, self.family.preprocessing, config.batch_size, config.workers, on_error="skip"
         )
-        return islice(loader, config.adapt_batches)
 
     def _adapt(self) -> None:
         """Statistics of images as they are, for every network there is; then everything is as for inference.
 
         Those from training are of augmented images and weights now gone, and networks agree only if they are adapted to
-        the same images.
+        the same images. Members of a prunable network are aligned with it.
         """
-        wanted = self.family.available((1.0, *self.family.capacities, *self._capacities()))
-        self.family.adapt(self.training_images(), wanted, adapt_batches=None)
+        family, config = self.family, self.config
+        wanted = family.available((1.0, *family.capacities, *self._capacities()))
+        options = {"align_batches": config.align_batches} if isinstance(family, PrunableNetwork) else {}
+        family.adapt(self.training_images(), wanted, adapt_batches=config.adapt_batches, **options)
         self.method.eval()
 
     def _evaluate(self) -> CompatibilityMatrix:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext
+from itertools import islice
 from typing import Any
 
 import torch
@@ -109,6 +110,6 @@ def _train(
     if ranks.is_main:  # from here on there is something to resume
         run.begin(config)
     if not resumed:
-        method.prepare(batch.images for batch in finisher.training_images())
+        method.prepare(batch.images for batch in islice(finisher.training_images(), config.adapt_batches))
     trainer.run()
     return finisher.finish()

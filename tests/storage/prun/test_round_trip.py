@@ -7,6 +7,7 @@ from torch import nn
 import prunnet
 from prunnet.errors import CapacityError, FamilyError
 from prunnet.network.capacity import kept_connections
+from prunnet.network.family import ALIGN_BATCHES
 from prunnet.storage.prun import DEFAULT_GRID, pack, prefix_bytes, unpack
 from prunnet.storage.prun.numbers import stepped_layers
 
@@ -125,7 +126,7 @@ def test_capacities_without_statistics_are_refused_or_adapted(tmp_path, images) 
     assert not list(tmp_path.iterdir())
     pack(net, tmp_path / "a.prun", grid=(0.1, 0.2, 0.4, 1), loader=[images])
     assert list(net.statistics) == [0.2]
-    prunnet.adapt_batchnorm(net, [images], capacities=(0.1, 0.4))
+    net.adapt([images], (0.1, 0.4), align_batches=ALIGN_BATCHES)
     for capacity in (0.1, 0.2, 0.4):
         assert cosine(unpack(tmp_path / "a.prun", capacity), net.subnetwork(capacity), images) >= 0.9999
 

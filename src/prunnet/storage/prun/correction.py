@@ -12,28 +12,33 @@ import torch
 from torch import Tensor
 
 from prunnet.network import batchnorm
+from prunnet.network.family import ALIGN_BATCHES
 from prunnet.network.prunable import PrunableNetwork
 from prunnet.storage.folders import saved_tensors
 from prunnet.storage.prun.header import is_mean
 
 
 def corrected_statistics(
-    net: PrunableNetwork, rounded: Mapping[str, Tensor], capacities: Sequence[float], batches: Iterable[Any]
+    net: PrunableNetwork, rounded: Mapping[str, Tensor], capacities: Sequence[float], batches: Sequence[Any]
 ) -> list[dict[str, Tensor]]:
     """Statistics at each capacity for `net` with the tensors `rounded` in place of its own.
 
-    The means and variances of `net`, or those adapted on `batches` where it has none, move by the difference that
-    rounding makes on `batches`.
+    The means and variances of `net`, or those adapted and aligned on `batches` where it has none, move by the
+    difference that rounding makes on `batches`.
     """
+    known = copy.deepcopy(net)
+    if missing := [capacity for capacity in capacities if known_statistics(net, capacity) is None]:
+        known.adapt(batches, missing, adapt_batches=None, align_batches=ALIGN_BATCHES)
     exact = _adapted(copy.deepcopy(net), capacities, batches)
     other = copy.deepcopy(net)
     with torch.no_grad():
         for name, tensor in saved_tensors(other).items():
             tensor.copy_(rounded.get(name, tensor))
     shifted = _adapted(other, capacities, batches)
+    own = [known_statistics(known, capacity) or {} for capacity in capacities]
     return [
-        {name: _moved(name, own.get(name, before[name]), before[name], after[name]) for name in before}
-        for own, before, after in zip((known_statistics(net, c) or {} for c in capacities), exact, shifted, strict=True)
+        {name: _moved(name, its[name], before[name], after[name]) for name in before}
+        for its, before, after in zip(own, exact, shifted, strict=True)
     ]
 
 

@@ -1,0 +1,105 @@
+"""Aligned batch norm: the norms of a member get a scale and a shift of their own, which turn its embeddings to those of
+the dense network. Nothing else changes, and the dense network not at all.
+
+γ(eᵃ·x̂ + d) + β, a norm with another scale and shift, is the same norm with the standard deviation σ·e⁻ᵃ and the mean
+μ − d·σ·e⁻ᵃ. So what is learnt is kept as the member's statistics, and every file, export and runtime has it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import Adam
+from torch.optim.lr_scheduler import CosineAnnealingLR
+
+from prunnet._progress import track
+from prunnet.errors import ImageError
+from prunnet.network.batchnorm import Buffers, images_of, layers
+from prunnet.network.functional import embed_with, evaluating
+from prunnet.network.ranking import Masks
+
+RATE = 0.01
+"""Of Adam at the first batch; it falls to 0 as a cosine does."""
+
+
+class NormShift(nn.Module):
+    """a and d of every norm that has a scale, for the member whose statistics are `buffers`."""
+
+    def __init__(self, network: nn.Module, buffers: Buffers) -> None:
+        super().__init__()
+        self.norms = {name: layer for name, layer in layers(network).items() if layer.affine}
+        self.measured = buffers
+        self.scales = nn.ParameterList(torch.zeros_like(layer.weight) for layer in self.norms.values())
+        self.shifts = nn.ParameterList(torch.zeros_like(layer.weight) for layer in self.norms.values())
+
+    def replaced(self) -> Buffers:
+        """Statistics, and scales and shifts in place of the network's, by name."""
+        replaced = dict(self.measured)
+        for (name, layer), (factor, shift) in zip(self.norms.items(), self._values(), strict=True):
+            weight, bias = layer.weight.detach(), layer.bias.detach()
+            replaced[f"{name}.weight"], replaced[f"{name}.bias"] = weight * factor, bias + weight * shift
+        return replaced
+
+    @torch.no_grad()
+    def folded(self) -> Buffers:
+        """The same as statistics alone."""
+        folded = dict(self.measured)
+        for (name, layer), (factor, shift) in zip(self.norms.items(), self._values(), strict=True):
+            mean, variance = f"{name}.running_mean", f"{name}.running_var"
+            deviation = (folded[variance] + layer.eps).sqrt() / factor
+            folded[mean] = folded[mean] - shift * deviation
+            folded[variance] = (deviation.square() - layer.eps).clamp_min(0)
+        return folded
+
+    def _values(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """eᵃ and d of each norm; eᵃ no larger than a variance of 0 allows."""
+        for (name, layer), a, d in zip(self.norms.items(), self.scales, self.shifts, strict=True):
+            largest = (self.measured[f"{name}.running_var"] / layer.eps + 1).sqrt()
+            yield torch.minimum(a.exp(), largest), d
+
+
+def aligned_statistics(
+    network: nn.Module,
+    masks: Mapping[float, Masks],
+    measured: Mapping[float, Buffers],
+    dense: nn.Module,
+    loader: Iterable[Any],
+    align_batches: int,
+) -> dict[float, Buffers]:
+    """Statistics with which the embeddings of `network` (a `backbone`, then a `head`) under each of `masks` lie nearer
+    to those of `dense`, by their cosine, starting from `measured` ones. The loader is read as often as it takes.
+    """
+    backbone, head = network.get_submodule("backbone"), network.get_submodule("head")
+    norms = {capacity: NormShift(network, buffers) for capacity, buffers in measured.items()}
+    optimisers = {capacity: Adam(shift.parameters(), lr=RATE) for capacity, shift in norms.items()}
+    schedules = [CosineAnnealingLR(optimiser, align_batches) for optimiser in optimisers.values()]
+    with evaluating(network), evaluating(dense):
+        for images in track(_repeated(loader, align_batches, next(network.parameters())), "Aligning", align_batches):
+            with torch.no_grad():
+                target = dense(images)
+            for capacity, shift in norms.items():
+                weights = {name: backbone.get_parameter(name).detach() * mask for name, mask in masks[capacity].items()}
+                embedding = embed_with(backbone, head, images, weights=weights, statistics=shift.replaced())
+                loss = 1 - F.cosine_similarity(embedding, target, dim=1).mean()
+                learnt = list(shift.parameters())
+                for parameter, gradient in zip(learnt, torch.autograd.grad(loss, learnt), strict=True):
+                    parameter.grad = gradient
+                optimisers[capacity].step()
+            for schedule in schedules:
+                schedule.step()
+    return {capacity: shift.folded() for capacity, shift in norms.items()}
+
+
+def _repeated(loader: Iterable[Any], count: int, reference: Tensor) -> Iterator[Tensor]:
+    """`count` batches, from as many readings of `loader` as that takes."""
+    while count:
+        before = count
+        for images in images_of(loader, reference):
+            yield images
+            count -= 1
+            if not count:
+                return
+        if count == before:
+            raise ImageError("norms cannot be aligned: the loader gave no batch of two or more images when read again")

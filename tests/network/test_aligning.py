@@ -1,0 +1,69 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.network.test_batchnorm import loader_for
+
+import prunnet
+from prunnet.errors import ImageError
+from prunnet.network import batchnorm
+from prunnet.network.aligning import NormShift
+from prunnet.network.functional import embed_with
+
+
+def cosine(net: prunnet.PrunableNetwork, capacity: float, images: torch.Tensor) -> float:
+    with torch.no_grad():
+        return float(F.cosine_similarity(net(images, capacity), net(images), dim=1).mean())
+
+
+def test_scales_and_shifts_are_kept_as_statistics(small_net) -> None:
+    loader = loader_for(small_net)
+    small_net.eval().adapt(loader, (1.0, 0.5))
+    shift = NormShift(small_net, small_net.statistics.get(0.5))
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in shift.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    weights = small_net.effective_weights(0.5)
+    there, folded = (
+        embed_with(small_net.backbone, small_net.head, loader[0], weights=weights, statistics=statistics)
+        for statistics in (shift.replaced(), shift.folded())
+    )
+    torch.testing.assert_close(folded, there, rtol=1e-4, atol=1e-4)
+    assert all(tensor.min() >= 0 for name, tensor in shift.folded().items() if name.endswith("running_var"))
+
+
+def test_aligned_members_lie_nearer_to_the_dense_network(small_net) -> None:
+    loader = loader_for(small_net)
+    small_net.eval().adapt(loader, (1.0, 0.8, 0.5))
+    before = {capacity: cosine(small_net, capacity, torch.cat(loader)) for capacity in (0.8, 0.5)}
+    small_net.adapt(loader, (0.8, 0.5), align_batches=60)
+    for capacity, value in before.items():
+        assert cosine(small_net, capacity, torch.cat(loader)) > value + 0.1 * (1 - value)
+
+
+def test_nothing_but_the_statistics_of_members_changes(small_net) -> None:
+    loader = loader_for(small_net)
+    small_net.train().adapt(loader, (1.0, 0.5))
+    before = {name: tensor.clone() for name, tensor in small_net.state_dict().items()}
+    small_net.adapt(loader, (0.5,), align_batches=3)
+    for name, tensor in small_net.state_dict().items():
+        if not name.startswith("statistics."):
+            torch.testing.assert_close(tensor, before[name], rtol=0, atol=0)
+    assert all(parameter.grad is None for parameter in small_net.parameters())
+    assert small_net.training
+
+
+def test_network_and_subnetwork_align_alike(small_net) -> None:
+    loader = loader_for(small_net)
+    small_net.eval().adapt(loader, (1.0,))
+    alone = small_net.subnetwork(0.5)
+    prunnet.adapt_batchnorm(alone, loader, dense=small_net, align_batches=5)
+    small_net.adapt(loader, (0.5,), align_batches=5)
+    for name, tensor in batchnorm.buffers(batchnorm.layers(small_net.subnetwork(0.5))).items():
+        if tensor.is_floating_point():
+            torch.testing.assert_close(alone.get_buffer(name), tensor)
+
+
+def test_images_that_cannot_be_read_again_are_refused(small_net) -> None:
+    with pytest.raises(ImageError, match="read again"):
+        small_net.adapt(iter(loader_for(small_net)), (0.5,), align_batches=5)
