@@ -83,6 +83,15 @@ def test_export_refuses_a_capacity_of_one_subnetwork(family: Path, tmp_path: Pat
         run("export", tmp_path / "dense", tmp_path / "a.onnx", "--capacity", 0.5)
 
 
+def test_prunnet_is_a_runtime_of_bench_and_of_latency_budgets(family: Path, tmp_path: Path) -> None:
+    output = run("bench", family, "--capacities", ".2", "--runtimes", "prunnet", "--rounds", 2)
+    assert "prunnet" in output and "zeros" in output
+    run("prune", family, "--max-latency", "1000s", "--runtime", "prunnet", "-o", tmp_path / "any")
+    assert load_subnetwork(tmp_path / "any").capacity == 1.0
+    with pytest.raises(CapacityError, match=r"at most 1e-06 ms in prunnet here: .*; prune structured, or"):
+        run("prune", family, "--max-latency", "0.001us", "--runtime", "prunnet", "-o", tmp_path / "none")
+
+
 def test_bench_shows_whether_zeros_pay(family: Path) -> None:
     output = run("bench", family, "--capacities", ".2", "--runtimes", "torch", "--structured", "--rounds", 2)
     for word in ("dense", "zeros", "structured", "torch"):

@@ -36,11 +36,18 @@ def test_a_family_goes_into_a_file_and_a_subnetwork_comes_out(tiny, family, tmp_
     assert (loaded.family_id, loaded.capacity, loaded.adapted) == (tiny.family_id, 0.1, True)
 
 
+def test_a_file_for_the_runtime_says_so_and_runs(tiny, family, tmp_path) -> None:
+    file = tmp_path / "a.prun"
+    assert "with a program to run" in run("pack", family, "-o", file, "--runtime")
+    assert "with a program to run" in run("pack", "--inspect", file)
+    assert prunnet.Runtime(file, 0.2).family_id == tiny.family_id
+
+
 def test_inspect_shows_every_band_and_what_a_prefix_holds(packed, tmp_path) -> None:
     file = tmp_path / "a.prun"
     file.write_bytes(packed)
     whole = run("pack", "--inspect", file)
-    assert "bound" in whole and "prefix" not in whole
+    assert "bound" in whole and "prefix" not in whole and "program" not in whole
     rows = [line for line in whole.splitlines() if " % " in line]
     assert len(rows) == 12 and "5 %" in rows[0] and "100 %" in rows[-1]
     file.write_bytes(packed[: prefix_bytes(file, 0.2)])

@@ -104,6 +104,23 @@ def test_a_latency_budget_leads_to_the_widest_structured_subnetwork_within(monke
     assert 0.2 < share <= 0.3
 
 
+def test_a_latency_budget_leads_to_a_capacity_where_zeros_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With kept connections in place of seconds in prunnet's own runtime; others multiply zeros too."""
+    net = make_network("resnet18")
+    weights = [parameter for parameter in net.backbone.parameters() if parameter.ndim > 1]
+    every = sum(weight.numel() for weight in weights)
+
+    def took(subnetwork: prunnet.Subnetwork, runtime: str) -> int:
+        parameters = [parameter for parameter in subnetwork.backbone.parameters() if parameter.ndim > 1]
+        return int(sum(weight.count_nonzero() for weight in parameters)) if runtime == "prunnet" else every
+
+    monkeypatch.setattr(budget, "latency", took)
+    found = [prune(net, max_latency=share * every, runtime="prunnet", loader=LOADER) for share in (0.6, 0.3, 0.1)]
+    assert [subnetwork.capacity for subnetwork in found] == pytest.approx([0.6, 0.3, 0.1], abs=0.02)
+    with pytest.raises(CapacityError, match="only the runtime prunnet uses zeros"):
+        prune(net, max_latency=0.3 * every, runtime="onnxruntime", loader=LOADER)
+
+
 def test_one_of_capacity_and_budget_is_needed(adapted_net: prunnet.PrunableNetwork) -> None:
     for options in ({}, {"capacity": 0.5, "max_macs": "1M"}):
         with pytest.raises(CapacityError, match="either a capacity or a budget"):

@@ -49,6 +49,7 @@ def main(folder: Path) -> None:
     prunnet.prune(filters, capacity=0.5).save("narrow")
     for values in ("float16", "int8"):
         prunnet.pack(net, f"family-{values}.prun", values=values, grid=(0.2, 0.5, 1.0))
+    prunnet.pack(net, "family-runtime.prun", grid=(0.2, 0.5, 1.0), runtime=True)
     images = torch.rand(2, 1, 16, 16, generator=torch.Generator().manual_seed(7))
     expected = {"images": images}
     stored = {name: prunnet.load(name).available((1.0, 0.5, 0.2, 0.1)) for name in RUNS if name != "filters"}

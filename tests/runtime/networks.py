@@ -18,7 +18,7 @@ PROMISED = (
 class EveryOperation(nn.Module):
     """A convolutional stem with all its variants, squeeze and excitation, then tokens with attention."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: int = 24) -> None:
         super().__init__()
         self.stem = nn.Conv2d(3, 8, 3, stride=2, padding=1)
         self.norm = nn.BatchNorm2d(8)
@@ -39,8 +39,8 @@ class EveryOperation(nn.Module):
         self.token_norm = nn.LayerNorm(16)
         self.qkv = nn.Linear(16, 48)
         self.project = nn.Linear(16, 16, bias=False)
-        self.wide = nn.Linear(16, 24)
-        self.narrow = nn.Linear(24, 16)
+        self.wide = nn.Linear(16, hidden)
+        self.narrow = nn.Linear(hidden, 16)
         self.last_norm = nn.LayerNorm(16)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -66,10 +66,10 @@ class EveryOperation(nn.Module):
         return self.project(attended.transpose(1, 2).reshape(batch, count, size))
 
 
-def every_operation() -> prunnet.PrunableNetwork:
+def every_operation(hidden: int = 24) -> prunnet.PrunableNetwork:
     """Adapted at every capacity of `GRID`."""
     torch.manual_seed(0)
-    net = prunnet.convert(EveryOperation(), 8, preprocessing=prunnet.Preprocessing((3, SIDE, SIDE), crop_pct=0.9))
+    net = prunnet.convert(EveryOperation(hidden), 8, preprocessing=prunnet.Preprocessing((3, SIDE, SIDE), crop_pct=0.9))
     nn.init.normal_(net.head.norm.bias)
     prunnet.adapt_batchnorm(net, [torch.randn(16, 3, SIDE, SIDE)], capacities=GRID)
     return net.eval()

@@ -1,9 +1,11 @@
 """The same file in WebAssembly gives the same embeddings, in node and in a browser, from the same bytes."""
 
 import json
+import re
 import shutil
 import subprocess
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from tests.report.browser import CHROMIUM
-from tests.runtime.networks import CAPACITIES, PROMISED, SIDE, EveryOperation, whole_backbone
+from tests.runtime.networks import CAPACITIES, GRID, PROMISED, SIDE, EveryOperation, every_operation, whole_backbone
 from tests.runtime.test_running import picture_of
 
 import prunnet
@@ -22,45 +24,79 @@ from prunnet.storage.prun import prefix_bytes
 
 MODULE = Path(prunnet.__file__).parent / "runtime" / "js"
 TYPES = {".js": "text/javascript", ".gz": "application/gzip", ".html": "text/html"}
+FIRST = 32768  # bytes of the first request
+HIDDEN = 4096  # a layer so wide that every capacity needs more bytes than that
 
 SCRIPT = """
-const told = { progress: 0 };
-const progress = ({ loaded }) => { told.progress = Math.max(told.progress, loaded); };
-const model = await PrunNet.load(address, { capacity: 0.2, progress });
+const at = (name) => `${address}/${name}.prun`;
+const told = { progress: [] };
+const progress = ({ loaded, total }) => told.progress.push([loaded, total]);
+const model = await PrunNet.load(at("every"), { capacity: 0.2, progress });
 told.familyId = model.familyId;
 told.info = [model.capacity, model.capacities, model.embeddingDim, model.inputSize, model.bytes];
 told.image = [...await model.embed(image)];
 told.picture = [...await model.embed(picture)];
 await model.upgrade(0.4);
 told.upgraded = [...await model.embed(image)];
-told.bytes = model.bytes;
-told.held = model.held;
+told.bytes = [model.bytes, model.held];
 await model.upgrade(0.2);
-told.heldStill = model.held;
+told.bytesStill = [model.bytes, model.held];
 told.wrong = await model.upgrade(0.3).catch((error) => error.message);
 told.odd = await model.embed({ data: new Uint8Array(7), width: 2, height: 2 }).catch((error) => error.message);
-const plain = await PrunNet.load(address.replace("every", "plain"), { capacity: 0.2, cache: false });
-told.plain = [...await plain.embed(image)];
-const damaged = address.replace("every", "damaged");
-told.damaged = await PrunNet.load(damaged, { capacity: 0.2 }).catch((error) => error.message);
-plain.close();
 model.close();
+const asked = [model.embed(image), model.upgrade(0.4)];
+told.closed = await Promise.all(asked.map((one) => one.catch((error) => error.message)));
+const plain = await PrunNet.load(at("plain"), { capacity: 0.2, cache: false });
+told.plain = [...await plain.embed(image)];
+await plain.upgrade(0.4);
+told.plainBytes = [plain.bytes, plain.held];
+plain.close();
+const hidden = await PrunNet.load(at("hidden"), { capacity: 0.2, cache: false });
+await Promise.all([hidden.upgrade(0.4), hidden.upgrade(1), hidden.upgrade(0.4)]);
+told.hidden = [...await hidden.embed(image)];
+hidden.close();
+told.damaged = await PrunNet.load(at("damaged"), { capacity: 0.2 }).catch((error) => error.message);
+"""
+
+CACHED = """
+const again = await PrunNet.load(at("every"), { capacity: 0.2 });
+const canvas = new OffscreenCanvas(50, 40); canvas.getContext("2d").putImageData(picture, 0, 0);
+told.bitmap = [...await again.embed(await createImageBitmap(picture))];
+told.blob = [...await again.embed(await canvas.convertToBlob())];
+again.close();
+const before = await PrunNet.load(at("stalling"), { capacity: 0.4 });
+before.close();
+const stalling = await PrunNet.load(at("stalling"), { capacity: 0.4, progress: () => { told.again = true; } });
+told.stalling = [...await stalling.embed(image)];
+stalling.close();
+const old = await PrunNet.load(at("changing"), { capacity: 0.2 });
+old.close();
+await fetch("/change", { method: "POST" });
+const changed = await PrunNet.load(at("changing"), { capacity: 0.2 });
+told.changed = [...await changed.embed(image)];
+changed.close();
 """
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The module, a page, and the file: by ranges, whole, and damaged. What the page posts is kept."""
+    """The module, a page, and files; counts what it serves of them, and keeps what the page posts.
+
+    Files come by ranges, but plain.prun, and stalling.prun, which on its second request stops after some bytes until it
+    is left. hidden.prun shows no range, as from another origin; damaged.prun is, and changing.prun changes when told.
+    """
 
     content: bytes
+    other: bytes
     page: str
-    served: list[int]
+    served: defaultdict[str, list[int]]
     posted: dict[str, Any]
     done: threading.Event
+    changed: threading.Event
 
     def do_GET(self) -> None:
         name = self.path.rpartition("/")[2]
         if name.endswith(".prun"):
-            self._file(name)
+            self._file(name.removesuffix(".prun"))
         elif name == "page.html":
             self._send(self.page.encode(), TYPES[".html"])
         elif (MODULE / name).is_file():
@@ -69,44 +105,50 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(404)
 
     def do_POST(self) -> None:
-        self.posted.update(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/change":
+            self.changed.set()
+        else:
+            self.posted.update(json.loads(body))
+            self.done.set()
         self._send(b"", "text/plain")
-        self.done.set()
 
     def _file(self, name: str) -> None:
-        content = bytearray(self.content)
-        if name == "damaged.prun":
-            content[-9 - len(content) // 2] ^= 1
+        content = bytearray(self.other if name == "changing" and self.changed.is_set() else self.content)
+        if name == "damaged":
             content[600] ^= 1
-        if name == "plain.prun":
-            self._send(bytes(content), "application/octet-stream")
+        if name in ("plain", "stalling"):
+            self._send(bytes(content), "application/octet-stream", stalls=bool(self.served[name]))
+            self.served[name].append(len(content))
             return
         first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
         body = bytes(content[first : last + 1])
         self.send_response(206)
-        self.send_header("Content-Range", f"bytes {first}-{first + len(body) - 1}/{len(content)}")
+        if name != "hidden":
+            self.send_header("Content-Range", f"bytes {first}-{first + len(body) - 1}/{len(content)}")
+        self.served[name].append(len(body))
         self._body(body, "application/octet-stream")
-        if name == "every.prun":
-            self.served.append(len(body))
 
-    def _send(self, body: bytes, kind: str) -> None:
+    def _send(self, body: bytes, kind: str, stalls: bool = False) -> None:
         self.send_response(200)
-        self._body(body, kind)
+        self._body(body, kind, stalls)
 
-    def _body(self, body: bytes, kind: str) -> None:
+    def _body(self, body: bytes, kind: str, stalls: bool = False) -> None:
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[:1000] if stalls else body)
+        if stalls:
+            self.connection.recv(1)  # nothing, once the other side has left
 
     def log_message(self, *args: object) -> None:
         """Quiet."""
 
 
 @contextmanager
-def serving(content: bytes, page: str = "") -> Iterator[tuple[str, type[Handler]]]:
-    state = {"content": content, "page": page, "served": [], "posted": {}, "done": threading.Event()}
-    handler = type("Serving", (Handler,), state)
+def serving(content: bytes, other: bytes = b"", page: str = "") -> Iterator[tuple[str, type[Handler]]]:
+    state = {"content": content, "other": other, "page": page, "served": defaultdict(list), "posted": {}}
+    handler = type("Serving", (Handler,), {**state, "done": threading.Event(), "changed": threading.Event()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -114,6 +156,16 @@ def serving(content: bytes, page: str = "") -> Iterator[tuple[str, type[Handler]
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory) -> Path:
+    """A file whose capacities are fetched one after the other."""
+    file = prunnet.pack(
+        every_operation(HIDDEN), tmp_path_factory.mktemp("pack") / "large.prun", grid=GRID, runtime=True
+    )
+    assert prefix_bytes(file, GRID[0]) > FIRST
+    return file
 
 
 @pytest.fixture
@@ -129,36 +181,53 @@ def inputs(image: torch.Tensor) -> str:
     )
 
 
-def check(told: dict[str, Any], packed: Path, image: torch.Tensor) -> None:
-    """Everything that the script says."""
-    for capacity, name in ((0.2, "image"), (0.4, "upgraded"), (0.2, "plain")):
-        expected = prunnet.unpack(packed, capacity, backbone=EveryOperation())(image[None])[0]
+def check(told: dict[str, Any], served: dict[str, list[int]], large: Path, image: torch.Tensor) -> None:
+    """Everything that the script says, and what was fetched for it."""
+    small, middle, whole = (prefix_bytes(large, capacity) for capacity in GRID)
+    for capacity, name in ((0.2, "image"), (0.4, "upgraded"), (0.2, "plain"), (0.4, "hidden")):
+        expected = prunnet.unpack(large, capacity, backbone=EveryOperation(HIDDEN))(image[None])[0]
         assert torch.tensor(told[name]) @ expected >= 0.99999
-    runtime = prunnet.Runtime(packed, 0.2)
+    runtime = prunnet.Runtime(large, 0.2)
     assert torch.tensor(told["picture"]) @ runtime.encode(picture_of(50, 40)).vectors[0] >= 0.99999
     assert told["familyId"] == runtime.family_id
-    assert told["info"][:4] == [0.2, list(runtime.grid), runtime.embedding_dim, [3, SIDE, SIDE]]
-    assert told["progress"] > 0
-    assert told["bytes"] == prefix_bytes(packed, 0.4)
-    assert told["held"] == told["heldStill"] == min(packed.stat().st_size, max(32768, told["bytes"]))
+    assert told["info"] == [0.2, list(runtime.grid), runtime.embedding_dim, [3, SIDE, SIDE], small]
+    assert told["bytes"] == told["bytesStill"] == [middle, middle]
+    assert served["every"][:3] == [FIRST, small - FIRST, middle - small]
+    assert told["plainBytes"] == [middle, whole] and served["plain"] == [whole]
+    assert served["hidden"] == [FIRST, small - FIRST, middle - small, whole - middle]
+    assert told["progress"] == sorted(told["progress"]) and told["progress"][-1] == [middle, middle]
     assert "no band that ends at 30 %; it has 20 %, 40 %, 100 %" in told["wrong"]
     assert "1, 3 or 4 bytes each" in told["odd"]
+    assert told["closed"] == ["the model is closed"] * 2
     assert "checksum" in told["damaged"]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
-def test_in_node(packed, image, tmp_path) -> None:
+def test_in_node(large, image, tmp_path) -> None:
     script = tmp_path / "script.mjs"
-    with serving(packed.read_bytes()) as (address, _):
+    with serving(large.read_bytes()) as (address, handler):
         script.write_text(
             f"import {{ PrunNet }} from {json.dumps((MODULE / 'prunnet.js').as_uri())};\n"
-            f"const address = '{address}/every.prun';\n"
+            f"const address = '{address}';\n"
             f"{inputs(image)}\nconst picture = {{ data: pixels, width: 50, height: 40 }};\n"
             f"{SCRIPT}\nconsole.log(JSON.stringify(told));\n"
         )
         ran = subprocess.run(["node", script], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    check(json.loads(ran.stdout), packed, image)
+    check(json.loads(ran.stdout), handler.served, large, image)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+def test_types_are_those_of_the_module() -> None:
+    described = re.search(r"export class PrunNet \{(.*?)\n\}", (MODULE / "prunnet.d.ts").read_text(), re.DOTALL)
+    assert described
+    names = re.findall(r"^  (?:static |readonly )?(\w+)[(:]", described[1], re.MULTILINE)
+    script = (
+        f"const {{ PrunNet }} = await import({json.dumps((MODULE / 'prunnet.js').as_uri())});\n"
+        "console.log(JSON.stringify(['load', ...Object.getOwnPropertyNames(PrunNet.prototype).slice(1)]));"
+    )
+    ran = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
+    assert sorted(names) == sorted(json.loads(ran.stdout))
 
 
 @pytest.mark.slow
@@ -194,21 +263,15 @@ def test_module_and_library_together_are_small() -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
-def test_in_a_browser(packed, image, tmp_path) -> None:
+def test_in_a_browser(large, packed, image, tmp_path) -> None:
     page = (
         "<!doctype html><script type=module>\n"
-        "const told = {};\nconst post = (body) => fetch('/done', { method: 'POST', body: JSON.stringify(body) });\n"
-        "try {\n const { PrunNet } = await import('/prunnet.js');\n const address = location.origin + '/every.prun';\n"
-        f"{inputs(image)} const picture = new ImageData(pixels, 50, 40);\n"
-        f"{SCRIPT.replace('const told = {', 'Object.assign(told, {').replace('progress: 0 };', 'progress: 0 });')}"
-        "const again = await PrunNet.load(address, { capacity: 0.2 });\n"
-        "const canvas = new OffscreenCanvas(50, 40); canvas.getContext('2d').putImageData(picture, 0, 0);\n"
-        "told.bitmap = [...await again.embed(await createImageBitmap(picture))];\n"
-        "told.blob = [...await again.embed(await canvas.convertToBlob())];\n"
-        "again.close(); await post(told);\n"
+        "const post = (body) => fetch('/done', { method: 'POST', body: JSON.stringify(body) });\n"
+        "const address = location.origin;\ntry {\nconst { PrunNet } = await import('/prunnet.js');\n"
+        f"{inputs(image)} const picture = new ImageData(pixels, 50, 40);\n{SCRIPT}{CACHED}await post(told);\n"
         "} catch (error) { await post({ error: String(error) + error.stack }); }\n</script>"
     )
-    with serving(packed.read_bytes(), page) as (address, handler):
+    with serving(large.read_bytes(), packed.read_bytes(), page) as (address, handler):
         options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
         browser = subprocess.Popen(
             [str(CHROMIUM), *options, f"{address}/page.html"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -220,9 +283,12 @@ def test_in_a_browser(packed, image, tmp_path) -> None:
             browser.wait()
     told = handler.posted
     assert "error" not in told, told["error"]
-    check(told, packed, image)
+    check(told, handler.served, large, image)
     picture = torch.tensor(told["picture"])
     assert torch.tensor(told["bitmap"]) @ picture >= 0.99999 and torch.tensor(told["blob"]) @ picture >= 0.99999
-    # what was fetched once is in the cache: of the second model only its first 44 bytes are asked for
-    assert handler.served[-1] == 44
-    assert sum(handler.served) <= max(32768, prefix_bytes(packed, 0.4)) + 44
+    # what was fetched once is in the cache: its first 44 bytes say whether the file is still the same
+    assert handler.served["every"][3:] == [44]
+    assert torch.tensor(told["stalling"]) @ torch.tensor(told["upgraded"]) >= 0.99999
+    assert len(handler.served["stalling"]) == 2 and "again" not in told
+    expected = prunnet.unpack(packed, 0.2, backbone=EveryOperation())(image[None])[0]
+    assert torch.tensor(told["changed"]) @ expected >= 0.99999

@@ -1,7 +1,9 @@
 import io
+import sys
 import threading
 from functools import partial
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,15 @@ import torch
 from PIL import Image
 from tests.networks import HandWritten
 from tests.runtime.networks import CAPACITIES, GRID, PROMISED, SIDE, EveryOperation, whole_backbone
-from tests.storage.prun.test_sources import CountingFile, RangeHandler
+from tests.storage.prun.test_sources import CountingFile, RangeHandler, SlowFile
 
 import prunnet
+from prunnet._checked import load_tensors
 from prunnet.errors import CapacityError, ExportError, FamilyError, ImageError
 from prunnet.evaluation.embedding import Encoder
 from prunnet.storage.prun import prefix_bytes
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 LEAST_COSINE = 0.99999
 
 BACKBONES: dict[str, dict[str, Any]] = {
@@ -195,6 +199,24 @@ def test_a_file_without_a_program_says_how_to_get_one(net, tmp_path) -> None:
         prunnet.Runtime(file)
 
 
+@pytest.mark.parametrize("values", ["float16", "int8"])
+def test_a_file_of_version_2_is_read_and_holds_no_program(values) -> None:
+    file = GOLDEN / "version-2" / f"family-{values}.prun"
+    assert prunnet.unpack(file, 0.2).capacity == 0.2
+    with pytest.raises(FamilyError, match=r"holds no program to run; pack it with runtime=True"):
+        prunnet.Runtime(file)
+
+
+def test_programs_of_every_version_are_run_as_they_were() -> None:
+    files = sorted(GOLDEN.glob("version-*/family-runtime.prun"))
+    assert files
+    for file in files:
+        expected = load_tensors(file.with_name("expected.safetensors"), sealed=False)[0]
+        for capacity in (0.2, 0.5, 1.0):
+            found = prunnet.Runtime(file, capacity)(expected["images"])
+            torch.testing.assert_close(found, expected[f"float16.{capacity:g}"], rtol=0, atol=1e-5)
+
+
 class Unusual(EveryOperation):
     def forward(self, images):
         return super().forward(images).cumsum(1)
@@ -231,3 +253,21 @@ def test_threads_may_share_one(packed) -> None:
     for thread in threads:
         thread.join()
     assert all(torch.equal(vectors, expected) for vectors in found.values()) and len(found) == 4
+
+
+def test_threads_may_upgrade_one_at_once(packed, monkeypatch) -> None:
+    whole, failed = packed.read_bytes(), []
+    interval = sys.getswitchinterval()
+    monkeypatch.setattr(threading, "excepthook", lambda told: failed.append(told.exc_value))
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(10):
+            runtime = prunnet.Runtime(SlowFile(whole), 0.2)
+            threads = [threading.Thread(target=runtime.upgrade, args=(c,)) for c in (0.4, 1.0, 0.4, 1.0)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert not failed and runtime.bytes == len(whole)
+    finally:
+        sys.setswitchinterval(interval)

@@ -79,8 +79,9 @@ def _show(contents: "Contents", name: str) -> None:
     from prunnet.costs.quantities import format_quantity
     from prunnet.network.capacity import format_capacity
 
+    how = f"{contents.values}, with a program to run" if contents.runs else contents.values
     table = Table(
-        title=escape(f"{name}: family {contents.family_id}, {contents.backbone}, {contents.values}"),
+        title=escape(f"{name}: family {contents.family_id}, {contents.backbone}, {how}"),
         title_justify="left",
     )
     for heading in ("capacity", "file up to", "band", "connections", "membership bits", "bound"):

@@ -59,18 +59,24 @@ def largest_within(
         return 1.0
     smallest = measure(SMALLEST_TRIED)
     if smallest > budget:
-        advice = (
-            "it has to be another backbone"
-            if structured
-            else "only the runtime prunnet uses zeros; in others unstructured latency does not fall with capacity: "
-            "prune structured"
-        )
         raise CapacityError(
             f"no subnetwork takes at most {1e3 * budget:.3g} ms in {runtime} here: {1e3 * dense:.3g} ms dense, "
-            f"{1e3 * smallest:.3g} ms at {SMALLEST_TRIED:.0%}; {advice}"
+            f"{1e3 * smallest:.3g} ms at {SMALLEST_TRIED:.0%}; {_advice(runtime, structured)}"
         )
     low, high = SMALLEST_TRIED, 1.0
     for _ in range(steps):
         middle = (low + high) / 2
         low, high = (middle, high) if measure(middle) <= budget else (low, middle)
     return low
+
+
+def _advice(runtime: str, structured: bool) -> str:
+    """What to do where not even the smallest is fast enough."""
+    if structured:
+        return "it has to be another backbone"
+    if runtime == "prunnet":
+        return "prune structured, or take another backbone"
+    return (
+        "only the runtime prunnet uses zeros; in others unstructured latency does not fall with capacity: "
+        "prune structured"
+    )

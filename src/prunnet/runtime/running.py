@@ -38,6 +38,7 @@ class Runtime:
         self._source = source
         self._threads = threads
         self._lock = threading.Lock()
+        self._growing = threading.Lock()
         with open_ranges(source) as file:
             self._name = file.name
             kept = _Kept(file)
@@ -83,7 +84,7 @@ class Runtime:
 
     def upgrade(self, capacity: float) -> "Runtime":
         """Become the subnetwork at `capacity`, reading only what is not there yet; smaller ones need nothing."""
-        with open_ranges(self._source) as file:
+        with self._growing, open_ranges(self._source) as file:
             band = self._header.find(check_capacity(capacity))
             start, end = self.bytes, self._ends[band + 1]
             if end > start:
@@ -91,7 +92,7 @@ class Runtime:
                     self._band(file, capacity)
                 piece = file.read(start, end - start)
                 self._call("append", piece, len(piece))
-        self._plan(band)
+            self._plan(band)
         return self
 
     def encode(self, images: Sequence[Picture] | Picture, *, batch_size: int = 64) -> Embeddings:  # noqa: ARG002

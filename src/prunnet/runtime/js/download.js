@@ -56,19 +56,21 @@ export class Download {
 
   async #isStill(kept) {
     try {
-      const { bytes } = await this.#fetched(0, PREAMBLE);
+      const { bytes } = await this.#fetched(0, PREAMBLE, true);
       return kept.length >= PREAMBLE && bytes.subarray(0, PREAMBLE).every((byte, i) => byte === kept[i]);
     } catch {
       return true; // without a connection, what there is
     }
   }
 
-  async #fetched(start, end) {
+  /** A `glance` tells no progress, and wants nothing beyond `end` of a server that sends all. */
+  async #fetched(start, end, glance = false) {
     const response = await fetch(this.#url, { headers: { Range: `bytes=${start}-${end - 1}` }, cache: "no-store" });
     if (response.status === 416) return { bytes: new Uint8Array(0), whole: false };
     if (!response.ok) throw new PrunNetError(`${this.#url} cannot be read (status ${response.status})`);
     const whole = response.status !== 206;
-    if (!whole && !response.headers.get("Content-Range")?.startsWith(`bytes ${start}-`)) {
+    const range = response.headers.get("Content-Range"); // servers of other origins may not show it
+    if (!whole && range && !range.startsWith(`bytes ${start}-`)) {
       throw new PrunNetError(`${this.#url}: the server sends other bytes than those asked for`);
     }
     const before = whole ? 0 : start;
@@ -80,7 +82,11 @@ export class Download {
       if (done) break;
       pieces.push(value);
       loaded += value.length;
-      this.#progress?.({ loaded, total });
+      if (!glance) this.#progress?.({ loaded, total });
+      else if (loaded >= end) {
+        await reader.cancel();
+        break;
+      }
     }
     return { bytes: joined(...pieces), whole };
   }

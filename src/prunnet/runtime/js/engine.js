@@ -4,6 +4,8 @@ export class PrunNetError extends Error {
   name = "PrunNetError";
 }
 
+export const CLOSED = "the model is closed";
+
 /** Bytes of a file beside this module, in a browser or in node. */
 export async function bytesBeside(url) {
   if (url.protocol === "file:") {
@@ -58,11 +60,11 @@ export class Engine {
   }
 
   append(bytes) {
-    this.#check(this.#lent(bytes, (at) => this.#c.prunnet_append(this.#model, at, bytes.length)));
+    this.#check(this.#lent(bytes, (at) => this.#c.prunnet_append(this.#opened, at, bytes.length)));
   }
 
   plan(capacity) {
-    this.#check(this.#c.prunnet_plan(this.#model, capacity ?? 0, 1));
+    this.#check(this.#c.prunnet_plan(this.#opened, capacity ?? 0, 1));
     return this.info();
   }
 
@@ -70,7 +72,7 @@ export class Engine {
   embed({ data, width, height }) {
     const channels = data.length / (width * height);
     if (![1, 3, 4].includes(channels)) throw new PrunNetError(`${width} × ${height} pixels have 1, 3 or 4 bytes each; found ${data.length}`);
-    this.#check(this.#lent(data, (at) => this.#c.prunnet_embed_picture(this.#model, at, width, height, channels, this.#floats)));
+    this.#check(this.#lent(data, (at) => this.#c.prunnet_embed_picture(this.#opened, at, width, height, channels, this.#floats)));
     return this.#embedding();
   }
 
@@ -84,7 +86,7 @@ export class Engine {
   }
 
   info() {
-    const c = this.#c, model = this.#model;
+    const c = this.#c, model = this.#opened;
     const bands = Array.from({ length: c.prunnet_bands(model) }, (_, band) => ({
       capacity: c.prunnet_band_capacity(model, band),
       end: Number(c.prunnet_band_end(model, band)),
@@ -103,6 +105,11 @@ export class Engine {
     if (this.#floats) this.#c.free(this.#floats);
     if (this.#model) this.#c.prunnet_close(this.#model);
     this.#model = this.#floats = 0;
+  }
+
+  get #opened() {
+    if (!this.#model) throw new PrunNetError(CLOSED);
+    return this.#model;
   }
 
   #embedding() {

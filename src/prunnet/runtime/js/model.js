@@ -6,6 +6,7 @@ import { Engine, PrunNetError } from "./engine.js";
 export class Model {
   #engine;
   #file;
+  #turn = Promise.resolve(); // what is fetched for one upgrade is appended before the next one asks
 
   static async load(source, { capacity, wasm, progress, cache } = {}) {
     const model = new Model();
@@ -20,12 +21,18 @@ export class Model {
   }
 
   /** Fetch what `capacity` (default: the largest) needs beyond what is there, and become it. */
-  async upgrade(capacity) {
+  upgrade(capacity) {
+    const upgraded = this.#turn.then(() => this.#grow(capacity));
+    this.#turn = upgraded.catch(() => {});
+    return upgraded;
+  }
+
+  async #grow(capacity) {
     const { bands, bytes } = this.#engine.info();
     const band = capacity === undefined ? bands.at(-1) : bands.find((b) => Math.abs(b.capacity - capacity) <= 1e-9);
     if (!band) {
-      const known = bands.map((b) => `${+(100 * b.capacity).toPrecision(4)} %`).join(", ");
-      throw new PrunNetError(`the file has no band that ends at ${100 * capacity} %; it has ${known}`);
+      const known = bands.map((b) => percent(b.capacity)).join(", ");
+      throw new PrunNetError(`the file has no band that ends at ${percent(capacity)}; it has ${known}`);
     }
     const prefix = await this.#file.to(band.end);
     if (prefix.length > bytes) this.#engine.append(prefix.subarray(bytes, Math.max(bytes, Math.min(prefix.length, band.end))));
@@ -47,6 +54,10 @@ export class Model {
   close() {
     this.#engine.close();
   }
+}
+
+function percent(capacity) {
+  return `${+(100 * capacity).toPrecision(4)} %`;
 }
 
 /** ImageData or anything like it as it is; a Blob or ImageBitmap drawn. */

@@ -39,5 +39,6 @@ export class PrunNet {
   embed(picture: ImageData | ImageBitmap | Blob | Pixels | Float32Array): Promise<Float32Array>;
   /** Downloads only what is not there yet. */
   upgrade(capacity: number): Promise<this>;
+  /** Ends its Worker; what is asked of it afterwards is refused. */
   close(): void;
 }

@@ -4,7 +4,7 @@
 //   const query = await model.embed(imageData);      // Float32Array of length 1, of the space model.familyId
 //   await model.upgrade(0.4);                        // downloads the bytes in between
 
-import { PrunNetError } from "./engine.js";
+import { CLOSED, PrunNetError } from "./engine.js";
 import { Model } from "./model.js";
 
 export { PrunNetError };
@@ -91,7 +91,7 @@ export class PrunNet {
 function inWorker(progress, ends) {
   const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
   const waiting = new Map();
-  let count = 0;
+  let count = 0, closed = false;
   const fail = (message) => {
     for (const { reject } of waiting.values()) reject(new PrunNetError(message));
     waiting.clear();
@@ -106,10 +106,12 @@ function inWorker(progress, ends) {
   };
   ends(() => {
     worker.terminate();
-    fail("the model is closed");
+    closed = true;
+    fail(CLOSED);
   });
   return (method, argument) =>
     new Promise((resolve, reject) => {
+      if (closed) throw new PrunNetError(CLOSED);
       waiting.set(++count, { resolve, reject });
       worker.postMessage({ id: count, method, argument });
     });

@@ -31,11 +31,12 @@ class Band:
 
 @dataclass(frozen=True)
 class Contents:
-    """Header of a progressive file, in numbers."""
+    """Header of a progressive file, in numbers; `runs` says whether the runtime can run it."""
 
     family_id: str
     backbone: str
     values: Values
+    runs: bool
     embedding_dim: int
     connections: int
     length: int
@@ -63,6 +64,7 @@ def read_contents(source: Source) -> Contents:
             header.family_id,
             header.backbone_class if header.backbone is None else header.backbone.name,
             header.values,
+            header.program is not None,
             header.embedding_dim,
             connections=sum(header.sizes.values()),
             length=file.length,
