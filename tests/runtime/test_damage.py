@@ -8,9 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests.runtime.networks import EveryOperation
 from tests.storage.prun.test_damage import forge, header_of
+from torch import nn
 
+import prunnet
 from prunnet.errors import CapacityError, FamilyError
 from prunnet.runtime.compiling import compile_library, compiler
 from prunnet.runtime.library import library
@@ -92,6 +95,31 @@ def test_a_file_cut_anywhere_holds_the_bands_that_are_whole(whole) -> None:
 )
 def test_a_header_that_makes_no_sense_is_refused_although_its_checksum_fits(whole, change, message) -> None:
     assert message in (refused(forge(whole, {**header_of(whole)[0], **change})) or "")
+
+
+class Positioned(nn.Module):
+    """A large constant is added to the image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position = nn.Parameter(torch.randn(1, 1, 512, 512))
+        self.stem = nn.Conv2d(1, 8, 3, stride=8)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.stem(images + self.position).mean((2, 3))
+
+
+def test_a_tensor_that_is_read_a_thousand_times_does_not_fill_the_memory(tmp_path) -> None:
+    net = prunnet.convert(Positioned(), 8, preprocessing=prunnet.Preprocessing((1, 512, 512))).eval()
+    file = prunnet.pack(net, tmp_path / "a.prun", grid=(1.0,), runtime=True).read_bytes()
+    header, _ = header_of(file)
+    (kind, (image, position), numbers), *others = header["program"]
+    assert kind == "add" and image == 0 and position < 0
+    for times in (2, 1100):  # 1 MB each
+        added = [[kind, [place, position], numbers] for place in range(times)]
+        moved = [[name, [i + times - 1 if i > 0 else i for i in read], told] for name, read, told in others]
+        message = refused(forge(file, {**header, "program": added + moved}), 1.0)
+        assert message is None if times == 2 else message is not None and message.endswith("it needs too much memory")
 
 
 def test_c_refuses_what_python_refuses(whole) -> None:

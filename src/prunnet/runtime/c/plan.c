@@ -5,6 +5,7 @@
 
 enum { CHANNELS_OF_IMAGE = 1 << 1, HEADS = 1 << 1 | 1 << 3 };
 #define LARGEST_ARENA ((size_t)1 << 30)
+enum { COPIES = 16 }; /* of all tensors together: far more than a network has reason for */
 
 /* What a convolution takes with it, and where that ends; of a sum or product, an activation. */
 typedef struct {
@@ -24,6 +25,7 @@ typedef struct {
     int *user;        /* the last operation that does */
     int *owner;       /* the operation, plus one, whose chain an operation belongs to; 0: its own */
     chain *chains;
+    uint64_t allowed; /* bytes that the plan may still take beside its arena */
     prun_problem *problem;
 } planner;
 
@@ -35,6 +37,20 @@ static int no_memory(planner *p)
 static int refused(planner *p, int index, const char *what)
 {
     return prun_fail(p->problem, PRUNNET_DAMAGED, "it cannot be run: operation %d of its program %s", (int64_t)index, what);
+}
+
+static int too_much(planner *p)
+{
+    return prun_fail(p->problem, PRUNNET_DAMAGED, "it cannot be run: it needs too much memory");
+}
+
+/* Counts memory that the plan keeps. A program may read one tensor many times over, so all of it together is bounded. */
+static int keep(planner *p, size_t bytes)
+{
+    if (bytes > p->allowed)
+        return too_much(p);
+    p->allowed -= bytes;
+    return 0;
 }
 
 /* Growing lists */
@@ -115,6 +131,8 @@ static int constant(planner *p, const prun_view *from, const float *values, unsi
     if (add_buffer(p, &view))
         return -1;
     prun_buffer *buffer = p->plan->buffers + view.buffer;
+    if (keep(p, buffer->bytes))
+        return -1;
     buffer->constant = prun_allocate(buffer->bytes);
     if (!buffer->constant)
         return no_memory(p);
@@ -337,6 +355,8 @@ static int pack(planner *p, int index, const pk_conv *conv, pk_conv_packed **pac
         size_t bytes = pk_conv_plan_bytes(conv, found.kept);
         if (!bytes)
             code = refused(p, index, "is too large");
+        else if (keep(p, bytes))
+            code = -1;
         else if (!(*packed = prun_allocate(bytes)))
             code = no_memory(p);
         else if (!pk_conv_plan(conv, found.first, found.position, found.value, shift, *packed))
@@ -500,7 +520,7 @@ static int plan_batch_norm(planner *p, int index)
 {
     prun_step *step;
     const prun_operation *op = p->program->operations + index;
-    if (simple(p, index, STEP_AFFINE, CHANNELS_OF_IMAGE, &step))
+    if (simple(p, index, STEP_AFFINE, CHANNELS_OF_IMAGE, &step) || keep(p, 2 * (size_t)op->shape.dims[1] * sizeof(float)))
         return -1;
     return fold(p, op, (uint32_t)op->shape.dims[1], NULL, &step->scale, &step->shift);
 }
@@ -512,6 +532,8 @@ static int plan_layer_norm(planner *p, int index)
     if (simple(p, index, STEP_LAYER_NORM, 1u << (op->shape.rank - 1), &step))
         return -1;
     size_t bytes = (size_t)op->shape.dims[op->shape.rank - 1] * sizeof(float);
+    if (keep(p, 2 * bytes))
+        return -1;
     step->scale = prun_allocate(bytes);
     step->shift = prun_allocate(bytes);
     if (!step->scale || !step->shift)
@@ -712,11 +734,11 @@ static int place(planner *p)
         if (own->offset + own->bytes > end)
             end = own->offset + own->bytes;
         if (end > LARGEST_ARENA)
-            return prun_fail(p->problem, PRUNNET_DAMAGED, "it cannot be run: it needs too much memory");
+            return too_much(p);
     }
     plan->scratch_bytes = (plan->scratch_bytes + PK_ALIGN - 1) / PK_ALIGN * PK_ALIGN;
     if (plan->scratch_bytes > LARGEST_ARENA / (size_t)plan->threads)
-        return prun_fail(p->problem, PRUNNET_DAMAGED, "it cannot be run: it needs too much memory");
+        return too_much(p);
     plan->scratch_offset = end;
     plan->arena_bytes = end + plan->scratch_bytes * (size_t)plan->threads;
     plan->arena = prun_allocate(plan->arena_bytes);
@@ -771,6 +793,9 @@ int prun_plan_make(prun_plan *plan, const prun_header *header, const prun_progra
                    prun_problem *problem)
 {
     planner p = {.plan = plan, .header = header, .program = program, .tensors = tensors, .problem = problem};
+    p.allowed = LARGEST_ARENA;
+    for (int i = 0; i < header->layers + header->statistics + header->rest; i++)
+        p.allowed += COPIES * (uint64_t)header->tensors[i].size * sizeof(float);
     plan->threads = threads < 1 ? 1 : threads > 64 ? 64 : threads;
     problem->code = 0;
     int failed = make(&p);
