@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from tests.network.test_batchnorm import loader_for
 
 import prunnet
+from prunnet.data import shuffled_loader
 from prunnet.errors import ImageError
 from prunnet.network import batchnorm
 from prunnet.network.aligning import NormShift
@@ -67,3 +68,10 @@ def test_network_and_subnetwork_align_alike(small_net) -> None:
 def test_images_that_cannot_be_read_again_are_refused(small_net) -> None:
     with pytest.raises(ImageError, match="read again"):
         small_net.adapt(iter(loader_for(small_net)), (0.5,), align_batches=5)
+
+
+def test_a_loader_that_was_left_before_its_end_goes_on(small_net) -> None:
+    images = prunnet.load_data("glyphs", classes=4, images_per_class=2, size=16).gallery
+    loader = shuffled_loader(images, small_net.preprocessing, batch_size=len(images) // 2)
+    small_net.adapt(loader, (0.5,), adapt_batches=2, align_batches=3)
+    assert 0.5 in small_net.statistics

@@ -94,12 +94,12 @@ def aligned_statistics(
 
 def _repeated(loader: Iterable[Any], count: int, reference: Tensor) -> Iterator[Tensor]:
     """`count` batches, from as many readings of `loader` as that takes."""
-    while count:
-        before = count
+    empty = 0
+    while empty < 2:  # one that was left just before its end gives nothing when it is read for the first time
+        empty += 1
         for images in images_of(loader, reference):
             yield images
-            count -= 1
+            empty, count = 0, count - 1
             if not count:
                 return
-        if count == before:
-            raise ImageError("norms cannot be aligned: the loader gave no batch of two or more images when read again")
+    raise ImageError("norms cannot be aligned: the loader gave no batch of two or more images when read again")
