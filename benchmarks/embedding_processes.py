@@ -3,7 +3,8 @@
     python benchmarks/embedding_processes.py
 
 The same files and network as in `embedding.py`. Ranks embed every second part of the images and send their vectors to
-the first, which writes; workers of Ray are handed parts as they finish. Starting is left out on both sides, and shown.
+the first, which writes; workers of Ray are handed parts as they finish. Starting is left out on both sides, and shown;
+ranks wait for each other before they begin, workers do not.
 They take turns, and medians count. `torchrun_over_ray` is how many times as many images a second ranks embed.
 """
 

@@ -65,14 +65,14 @@ def draw(found: Mapping[str, Sequence[float]], data: str, file: Path) -> None:
     axes.set(xlabel="part of the gallery that is embedded again (%)", ylabel="mAP (%)", title=data, ylim=(0, None))
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(file)
+    figure.savefig(file, format="svg", metadata={"Date": None})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
-    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--picture", type=Path, help="where to draw it, as .svg")
     told = parser.parse_args()
     new = prunnet.Run(told.new)
     with tempfile.TemporaryDirectory() as folder:

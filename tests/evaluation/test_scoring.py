@@ -35,6 +35,13 @@ def test_the_matrix_of_a_family_is_the_metric_of_its_subnetworks_embeddings(fami
     np.testing.assert_allclose(matrix.per_query.mean(-1), matrix.values)
 
 
+def test_who_else_is_measured_changes_no_digit(data) -> None:
+    many = replace(data, query=images(np.arange(500) % 5, 3))
+    query, gallery = made({1.0: 0.4, 0.5: 0.5, 0.2: 0.6}, many)
+    alone = compatibility_matrix(query[:1], gallery[:1], many)
+    assert compatibility_matrix(query, gallery, many).at(1.0, 1.0) == alone.at(1.0, 1.0)
+
+
 def test_one_set_is_embedded_once_and_answers_no_image_with_itself(family, data) -> None:
     both = RetrievalData("one", None, data.gallery, data.gallery, Protocol(metric="Recall@1", same_set=True))
     matrix = evaluate(family, both, (1.0,))

@@ -9,8 +9,9 @@ from tests.training.conftest import GLYPHS, TINY
 
 import prunnet
 from prunnet.errors import BusyError, ConfigError, EvaluationError, PrunNetError
-from prunnet.runs import Run
+from prunnet.runs import Run, resolve
 from prunnet.runs.run import new_folder
+from prunnet.runs.settings import to_yaml
 
 SETTING = {**TINY, "data_options": GLYPHS, "epochs": 1}
 
@@ -91,3 +92,13 @@ def test_a_resumed_run_may_be_judged_otherwise(trained: Run, tmp_path: Path) -> 
     assert judged.matrix.metric == "Recall@1" and [m.capacity for m in judged.matrix.models] == [1.0, 0.3]
     assert Run(tmp_path / "a").config.metric == "Recall@1"
     assert judged.network.family_id == trained.network.family_id
+
+
+def test_a_run_is_resumed_by_the_settings_it_was_started_with(tmp_path: Path) -> None:
+    settings = {**SETTING, "data_options": {**GLYPHS, "every": (7, 4)}}
+    run = Run(tmp_path / "a")
+    run.folder.mkdir()
+    run.config_file.write_text(to_yaml(resolve(settings)))
+    assert run.resumed_config(settings).data_options["every"] == (7, 4)
+    with pytest.raises(ConfigError, match="started with data_options="):
+        run.resumed_config({**SETTING, "data_options": {**GLYPHS, "every": (7, 5)}})

@@ -2,13 +2,17 @@
 
 import csv
 import shutil
+from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.search.servers import Store
 from tests.search.vectors import contents
+from tests.storage.prun.test_sources import RangeHandler
 from typer.testing import CliRunner
 
 import prunnet
@@ -155,6 +159,19 @@ def test_the_commands_build_ask_and_look_after_a_gallery(runs, photos, tmp_path,
     segment = next(place.glob("segment-*"))
     segment.write_bytes(segment.read_bytes()[:-1])
     assert f"{segment.name} is truncated" in command("index", "check", place, code=1)
+
+
+def test_a_packed_file_asks_from_its_address(runs: Path, photos: Path, tmp_path: Path) -> None:
+    place, file, served = tmp_path / "gallery", tmp_path / "a.prun", list[tuple[int, int]]()
+    prunnet.index(place, open_encoder(runs / "a"), images_in(photos / "gallery"))
+    command("pack", runs / "a", "--out", file, "--grid", ".5,1")
+    asked = ("search", place, photos / "query", "--capacity", 0.5, "--out", tmp_path / "answers.csv", "--model")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(RangeHandler, file.read_bytes(), served)) as server:
+        Thread(target=server.serve_forever).start()
+        told = command(*asked, f"http://127.0.0.1:{server.server_port}/a.prun")
+        server.shutdown()
+    assert told == command(*asked, file) and "mAP" in told
+    assert max(end for _, end in served) < file.stat().st_size  # the prefix alone was fetched
 
 
 def test_an_upgrade_replaces_every_vector_and_keeps_what_is_known(gallery: VectorIndex, runs, photos, store) -> None:

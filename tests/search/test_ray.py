@@ -12,6 +12,7 @@ import pyarrow
 import pytest
 import torch
 from pyarrow import parquet
+from tests.search.servers import Store
 from tests.search.test_indexing import command
 from tests.search.vectors import contents
 
@@ -136,8 +137,8 @@ def test_complaints_are_one_line(runs: Path, photos: Path, tmp_path: Path) -> No
         prunnet.index(tmp_path / "a", Failing(encoder), images, engine=RayEngine())
 
 
-def test_the_commands_take_ray(runs: Path, photos: Path, stored: Path, tmp_path: Path) -> None:
-    place, count = tmp_path / "gallery", len(images_in(photos / "gallery"))
+def test_the_commands_take_ray_and_any_store(runs: Path, photos: Path, stored: Path, store: Store) -> None:
+    place, count = store.new(), len(images_in(photos / "gallery"))
     using = ("--engine", "ray", "--num-cpus", 2)
     assert f"{count} added" in command("index", "build", runs / "a", photos / "gallery", "--out", place, *using)
     told = command("index", "upgrade", place, "--to", runs / "b", "--accept", *using)

@@ -192,7 +192,7 @@ def compatibility_matrix(
     answered = ~np.isnan(scores[0, 0])
     if not answered.any():
         raise EvaluationError(f"{data.name}: nothing in the gallery answers any of the {relevance.queries} queries")
-    per_query = scores[:, :, answered]
+    per_query = np.ascontiguousarray(scores[:, :, answered])  # else a mean depends on how many members there are
     return CompatibilityMatrix(
         models=models,
         values=per_query.mean(axis=-1),

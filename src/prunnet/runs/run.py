@@ -124,8 +124,9 @@ class Run:
         if not self.exists:
             raise ConfigError(f"{self.folder} holds no run to resume (no {self.config_file.name})")
         wanted = resolve(stored_settings(self.config_file), settings)
+        before, now = self.config.model_dump(mode="json"), wanted.model_dump(mode="json")  # where (7, 4) is [7, 4]
         for key in TrainConfig.model_fields:
-            if key not in MAY_CHANGE and getattr(self.config, key) != getattr(wanted, key):
+            if key not in MAY_CHANGE and before[key] != now[key]:
                 raise ConfigError(
                     f"{self.folder} was started with {key}={getattr(self.config, key)!r}; "
                     "a resumed run cannot change it"
