@@ -12,6 +12,7 @@ server that parses the same body, and answers with as many bytes as the service 
 `p99_over_median`: latency of raw queries that arrive at even intervals at half the rate that was reached.
 `batched_over_single`: queries a second with batching over those without. `images_over_forward`: pictures a second over
 forward passes of one picture. Targets: 0.8 or more, 5 or less, above 1, 0.8 or more.
+`alone_over_faiss`: median latency of one connection that asks alone over that of bare faiss.
 `megabytes_grown`: by how much more memory the service has after all requests than after the first tenth of them.
 """
 
@@ -27,6 +28,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import faiss
@@ -210,10 +212,13 @@ def run(folder: Path, told: argparse.Namespace) -> None:
             print(f"{name:<14}{rate:10.0f} queries a second")
         limits = {kind: min(rates["faiss"], rates[f"empty {kind}"]) for kind in asked}
         half = rates["service raw"] / 2
+        alone = median(ask(port, raw, few, connections=1))
         latencies = sorted(ask(port, raw, 2 * many, half))
         middle, late = latencies[len(latencies) // 2], latencies[int(0.99 * len(latencies))]
+        print(f"alone: median {1000 * alone:.1f} ms")
         print(f"at {half:.0f} a second: median {1000 * middle:.1f} ms, p99 {1000 * late:.1f} ms")
         images(port, family_id, folder, few)
+    print(f"alone_over_faiss: {alone * rates['faiss']:.2f}")
     print(f"batched_over_single: {rates['service raw'] / rates['single']:.2f}")
     for kind, limit in limits.items():
         print(f"{kind.lower()}_over_limit: {rates[f'service {kind}'] / limit:.2f}")
