@@ -343,7 +343,9 @@ async def _mendable(request: Request, error: Exception) -> Response:
         ).response()
     if isinstance(error, StoreError):
         _LOG.error("%s", error)
-        return RefusedError(503, "the gallery does not answer; ask again", retry_after="5").response()
+        return RefusedError(
+            503, "the gallery does not answer; the log of the service says why", retry_after="5"
+        ).response()
     if isinstance(error, DamagedError | LibraryError):
         _LOG.error("%s", error)
         return await _unexpected(request, error)
