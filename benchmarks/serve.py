@@ -1,8 +1,8 @@
 """The service on loopback against what limits it: bare faiss, an empty handler, and the forward pass.
 
-    python benchmarks/serve.py                        # some minutes
-    python benchmarks/serve.py --requests 200000      # and the memory of the service over so many requests
-    python benchmarks/serve.py --count 10000 --quick  # whether it works at all
+    python benchmarks/serve.py                                       # some minutes
+    python benchmarks/serve.py --count 10000 --quick                 # whether it works at all
+    python benchmarks/serve.py --count 10000 --memory-over 200000    # nothing but memory, over so many requests
 
 The service runs in a process of its own, asked over 32 connections by this one. Bare faiss is `IndexFlatIP.search`, one
 query at a time in this process while the service is idle. The empty handler is an application of FastAPI on the same
@@ -12,13 +12,15 @@ server that parses the same body, and answers with as many bytes as the service 
 `p99_over_median`: latency of raw queries that arrive at even intervals at half the rate that was reached.
 `batched_over_single`: queries a second with batching over those without. `images_over_forward`: pictures a second over
 forward passes of one picture. Targets: 0.8 or more, 5 or less, above 1, 0.8 or more.
+`alone_over_faiss`: median latency of one connection that asks alone over that of bare faiss.
+`megabytes_grown`: by how much more memory the service has after all requests than after the first tenth of them.
 """
 
 import argparse
 import asyncio
 import io
 import json
-import socket
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import faiss
@@ -35,7 +38,9 @@ from PIL import Image
 
 import prunnet
 from prunnet._timing import medians
+from prunnet.cli.serve import ENVIRONMENT
 from prunnet.serve.model import ServedModel
+from prunnet.serve.running import listen
 
 DIMENSIONS, CONNECTIONS, K = 256, 32, 10
 SIDE = 112
@@ -74,7 +79,7 @@ def serve(folder: Path, kind: str) -> None:
         app = empty(bytes.fromhex(sys.argv[-1]))
     else:
         app = make_app(prunnet.VectorIndex.open(folder / "gallery"), ServedModel.open(str(folder / "model.prun")))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listen("127.0.0.1", 0) as listening:
         print(listening.getsockname()[1], flush=True)
         uvicorn.Server(uvicorn.Config(app, http="h11", log_level="warning", access_log=False)).run([listening])
 
@@ -104,7 +109,7 @@ def empty(answer: bytes) -> Any:
 def served(folder: Path, kind: str, *more: str) -> Iterator[tuple[int, int]]:
     """A service of this kind: its port and process."""
     command = [sys.executable, __file__, "--server", kind, "--folder", str(folder), *more]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
     try:
         assert child.stdout is not None
         yield int(child.stdout.readline()), child.pid
@@ -166,20 +171,29 @@ def pictures() -> list[bytes]:
     return files
 
 
+def questions(queries: torch.Tensor, family_id: str) -> dict[str, list[bytes]]:
+    """Requests for each of `queries`, as bytes and as JSON."""
+    texts = [json.dumps({"vector": row.tolist(), "family_id": family_id, "k": K}).encode() for row in queries]
+    return {
+        "raw": [
+            request(f"/v1/search?k={K}", "application/octet-stream", row.numpy().tobytes(), family_id)
+            for row in queries
+        ],
+        "JSON": [request("/v1/search", "application/json", text, family_id) for text in texts],
+    }
+
+
 def run(folder: Path, told: argparse.Namespace) -> None:
     family_id = prepare(folder, told.count)
     queries = unit(256, 1_000_000)
-    raw = [
-        request(f"/v1/search?k={K}", "application/octet-stream", row.numpy().tobytes(), family_id) for row in queries
-    ]
-    texts = [json.dumps({"vector": row.tolist(), "family_id": family_id, "k": K}).encode() for row in queries]
-    asked = {"raw": raw, "JSON": [request("/v1/search", "application/json", text, family_id) for text in texts]}
+    asked = questions(queries, family_id)
+    raw = asked["raw"]
     bare = faiss.IndexFlatIP(DIMENSIONS)
     for start in range(0, told.count, 50_000):
         bare.add(unit(min(50_000, told.count - start), start).numpy())
     many, few = (200, 20) if told.quick else (1000, 100)
     with ExitStack() as stack:
-        port, pid = stack.enter_context(served(folder, "service"))
+        port, _ = stack.enter_context(served(folder, "service"))
         single, _ = stack.enter_context(served(folder, "single"))
         answer = asyncio.run(first(port, raw[0]))
         idle, _ = stack.enter_context(served(folder, "empty", answer.hex()))
@@ -198,12 +212,13 @@ def run(folder: Path, told: argparse.Namespace) -> None:
             print(f"{name:<14}{rate:10.0f} queries a second")
         limits = {kind: min(rates["faiss"], rates[f"empty {kind}"]) for kind in asked}
         half = rates["service raw"] / 2
+        alone = median(ask(port, raw, few, connections=1))
         latencies = sorted(ask(port, raw, 2 * many, half))
         middle, late = latencies[len(latencies) // 2], latencies[int(0.99 * len(latencies))]
+        print(f"alone: median {1000 * alone:.1f} ms")
         print(f"at {half:.0f} a second: median {1000 * middle:.1f} ms, p99 {1000 * late:.1f} ms")
         images(port, family_id, folder, few)
-        if told.requests:
-            memory(port, pid, raw, told.requests)
+    print(f"alone_over_faiss: {alone * rates['faiss']:.2f}")
     print(f"batched_over_single: {rates['service raw'] / rates['single']:.2f}")
     for kind, limit in limits.items():
         print(f"{kind.lower()}_over_limit: {rates[f'service {kind}'] / limit:.2f}")
@@ -234,25 +249,33 @@ def images(port: int, family_id: str, folder: Path, count: int) -> None:
     print(f"images_over_forward: {seconds['forward'] / seconds['images']:.2f}")
 
 
-def memory(port: int, pid: int, asked: list[bytes], requests: int) -> None:
-    ask(port, asked, requests // 20)
-    before = megabytes(pid)
-    ask(port, asked, requests)
-    print(f"megabytes_before: {before:.0f}\nmegabytes_after: {megabytes(pid):.0f}")
+def memory(folder: Path, told: argparse.Namespace) -> None:
+    """What the service holds after each tenth of the requests, which are raw and JSON by turns."""
+    asked = questions(unit(256, 1_000_000), prepare(folder, told.count))
+    tenth = told.memory_over // 10
+    mixed = [one for pair in zip(*asked.values(), strict=True) for one in pair]
+    held = []
+    with served(folder, "service") as (port, pid):
+        for part in range(1, 11):
+            ask(port, mixed, tenth)
+            held.append(megabytes(pid))
+            print(f"{part * tenth:>9,} requests{held[-1]:10.1f} MB", flush=True)
+    print(f"megabytes_grown: {held[-1] - held[0]:.1f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100_000, help="vectors in the gallery")
-    parser.add_argument("--requests", type=int, default=0, help="over which the memory of the service is watched")
+    parser.add_argument("--memory-over", type=int, metavar="REQUESTS", help="watch the memory of the service instead")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--server", choices=["service", "single", "empty"], help=argparse.SUPPRESS)
     told, _ = parser.parse_known_args()
     if told.server:
-        return serve(told.folder, told.server)
+        serve(told.folder, told.server)
+        return
     with tempfile.TemporaryDirectory(dir=told.folder) as folder:
-        return run(Path(folder), told)
+        (memory if told.memory_over else run)(Path(folder), told)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,10 @@ class SearchError(PrunNetError, ValueError):
     """A gallery that is not there, or vectors, ids, metadata or a question that do not fit it."""
 
 
+class StoreError(SearchError):
+    """A database with a gallery that does not answer, or refuses what a gallery needs."""
+
+
 class ServiceError(PrunNetError):
     """A service that cannot be started or reached, or that refuses what is asked of it."""
 

@@ -13,7 +13,7 @@ import prunnet
 from prunnet.errors import FamilyError, KindError, MissingExtraError, ServiceError
 from prunnet.serve.model import ServedModel
 from prunnet.serve.queries import example_queries
-from prunnet.serve.running import serve
+from prunnet.serve.running import listen, serve
 
 
 def test_a_file_is_served_as_it_is(served: Served, tmp_path: Path) -> None:
@@ -59,6 +59,13 @@ def test_a_port_that_is_taken_is_refused(served: Served) -> None:
             serve(str(served.gallery), port=port)
     with pytest.raises(ServiceError, match="cannot be listened at"):
         serve(str(served.gallery), host="no.such.host.invalid")
+
+
+def test_what_is_written_is_sent_at_once() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_without_the_extra_it_says_what_to_install(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

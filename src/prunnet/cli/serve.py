@@ -1,11 +1,17 @@
 """`prunnet serve`: a gallery over HTTP, with a page that asks it."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from prunnet.cli.arguments import Gallery, say
+
+ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""For torch and faiss, which read it when they are loaded: their threads would go on spinning after each batch, on the
+cores that read requests and write answers.
+"""
 
 
 def serve(
@@ -53,6 +59,8 @@ def serve(
     """
     import webbrowser
 
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     from prunnet.costs.quantities import parse_quantity
     from prunnet.serve import Limits
     from prunnet.serve.running import serve as run

@@ -1,6 +1,7 @@
 """The application: what is answered at which address."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from prunnet import __version__
-from prunnet.errors import BusyError, DamagedError, LibraryError, PrunNetError, SearchError
+from prunnet.errors import BusyError, DamagedError, LibraryError, PrunNetError, SearchError, StoreError
 from prunnet.search import VectorIndex
 from prunnet.serve.answering import Answering, OtherFamilyError
 from prunnet.serve.embedding import Embedding
@@ -46,6 +47,7 @@ from prunnet.serve.writing import Writing
 JSON, RAW = "application/json", "application/octet-stream"
 DRAWINGS = ("glyphs", "omniglot")
 REFRESH_SECONDS = 2.0
+_LOG = logging.getLogger(__name__)
 
 
 def make_app(
@@ -131,14 +133,11 @@ class _Service:
                 include_in_schema=not hidden,
             )
 
-        for address in self.files:
-            for method in ("GET", "HEAD"):
-                add(method, address, self.file, None, hidden=True)
+        add("POST", "/v1/search", self.search, SearchResponse, _takes(SearchRequest, RAW))  # the first that is tried
+        add("POST", "/v1/search/image", self.search_image, SearchResponse, _takes(None, "image/*"))
         add("GET", "/v1/family", self.family, FamilyResponse)
         add("GET", "/v1/model.prun", self.model_file, None)
         add("HEAD", "/v1/model.prun", self.model_file, None, hidden=True)
-        add("POST", "/v1/search", self.search, SearchResponse, _takes(SearchRequest, RAW))
-        add("POST", "/v1/search/image", self.search_image, SearchResponse, _takes(None, "image/*"))
         add("GET", "/v1/queries", self.list_queries, list[QueryResponse])
         add("GET", "/v1/queries/{number}", self.query, None)
         add("GET", "/v1/images/{token}", self.image, None)
@@ -148,6 +147,9 @@ class _Service:
         add("GET", "/healthz", self.alive, None)
         add("GET", "/readyz", self.ready, None)
         add("GET", "/metrics", self.show_metrics, None)
+        for address in self.files:
+            for method in ("GET", "HEAD"):
+                add(method, address, self.file, None, hidden=True)
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG002
@@ -339,7 +341,13 @@ async def _mendable(request: Request, error: Exception) -> Response:
         return RefusedError(
             503, "the gallery is being written by another process; ask again", retry_after="1"
         ).response()
+    if isinstance(error, StoreError):
+        _LOG.error("%s", error)
+        return RefusedError(
+            503, "the gallery does not answer; the log of the service says why", retry_after="5"
+        ).response()
     if isinstance(error, DamagedError | LibraryError):
+        _LOG.error("%s", error)
         return await _unexpected(request, error)
     return JSONResponse({"detail": str(error)}, 409 if isinstance(error, OtherFamilyError) else 422)
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Any
 
-from prunnet.errors import MissingExtraError, PrunNetError, SearchError, first_line
+from prunnet.errors import MissingExtraError, StoreError, first_line
 from prunnet.search.stores.address import Address
 
 try:
@@ -97,11 +97,11 @@ class Database:
         self._connection = psycopg.connect(**settings, autocommit=True, prepare_threshold=None)
         self._settings = {}
 
-    def _refusal(self, error: Exception) -> PrunNetError:
+    def _refusal(self, error: Exception) -> StoreError:
         line = self._address.without_secrets(first_line(error))
         if self._connection is not None and self._connection.closed:
             line = f"the server stopped answering ({line}); what was being written is there whole or not at all"
-        return SearchError(f"{self.place}: {line}")
+        return StoreError(f"{self.place}: {line}")
 
     def _text(self, statement: str) -> Any:
         return sql.SQL(statement).format(**self._names)

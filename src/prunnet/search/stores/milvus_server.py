@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-from prunnet.errors import MissingExtraError, PrunNetError, SearchError
+from prunnet.errors import MissingExtraError, PrunNetError, SearchError, StoreError
 from prunnet.search.manifest import Count
 from prunnet.search.stores.address import Address
 from prunnet.search.stores.server import Description
@@ -64,7 +64,7 @@ class Server:
                 raise
             except (MilvusException, RpcError, TypeError, ValueError) as error:
                 line = (str(getattr(error, "message", "") or error).strip() or type(error).__name__).splitlines()[0]
-                raise SearchError(f"{self.place}: {self._address.without_secrets(line)}") from None
+                raise StoreError(f"{self.place}: {self._address.without_secrets(line)}") from None
             finally:
                 _LOG.setLevel(level)
 
