@@ -71,7 +71,7 @@ def test_images_that_cannot_be_read_again_are_refused(small_net) -> None:
 
 
 def test_a_loader_that_was_left_before_its_end_goes_on(small_net) -> None:
-    images = prunnet.load_data("glyphs", classes=4, images_per_class=2, size=16).gallery
+    images = prunnet.load_data("glyphs", classes=8, images_per_class=4, size=16).train
     loader = shuffled_loader(images, small_net.preprocessing, batch_size=len(images) // 2)
     small_net.adapt(loader, (0.5,), adapt_batches=2, align_batches=3)
     assert 0.5 in small_net.statistics
