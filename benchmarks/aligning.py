@@ -1,4 +1,4 @@
-"""What aligned norms are worth in a run that is there: the same family, adapted alone, and aligned with its dense network.
+"""What aligned norms are worth: the family of a run adapted alone, and aligned with its dense network.
 
     python benchmarks/aligning.py runs/a --batches 200 --capacities .2,.1,.05
 

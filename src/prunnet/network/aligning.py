@@ -5,7 +5,7 @@ the dense network. Nothing else changes, and the dense network not at all.
 μ − d·σ·e⁻ᵃ. So what is learnt is kept as the member's statistics, and every file, export and runtime has it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import torch
@@ -22,6 +22,8 @@ from prunnet.network.ranking import Masks
 
 RATE = 0.01
 """Of Adam at the first batch; it falls to 0 as a cosine does."""
+READINGS = 10
+"""How often an image is seen at most: few images say little about others."""
 
 
 class NormShift(nn.Module):
@@ -69,8 +71,11 @@ def aligned_statistics(
     align_batches: int,
 ) -> dict[float, Buffers]:
     """Statistics with which the embeddings of `network` (a `backbone`, then a `head`) under each of `masks` lie nearer
-    to those of `dense`, by their cosine, starting from `measured` ones. The loader is read as often as it takes.
+    to those of `dense`, by their cosine, starting from `measured` ones. The loader is read as often as it takes, up to
+    `READINGS` times.
     """
+    if isinstance(loader, Sized):
+        align_batches = min(align_batches, READINGS * len(loader))
     backbone, head = network.get_submodule("backbone"), network.get_submodule("head")
     norms = {capacity: NormShift(network, buffers) for capacity, buffers in measured.items()}
     optimisers = {capacity: Adam(shift.parameters(), lr=RATE) for capacity, shift in norms.items()}
