@@ -37,7 +37,7 @@ def test_aligned_members_lie_nearer_to_the_dense_network(small_net) -> None:
     loader = loader_for(small_net)
     small_net.eval().adapt(loader, (1.0, 0.8, 0.5))
     before = {capacity: cosine(small_net, capacity, torch.cat(loader)) for capacity in (0.8, 0.5)}
-    small_net.adapt(loader, (0.8, 0.5), align_batches=60)
+    small_net.adapt(6 * loader, (0.8, 0.5), align_batches=180)
     for capacity, value in before.items():
         assert cosine(small_net, capacity, torch.cat(loader)) > value + 0.1 * (1 - value)
 
