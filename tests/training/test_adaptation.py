@@ -22,7 +22,8 @@ def test_the_dense_network_ends_with_statistics_of_the_images_its_members_have(t
     assert data.train is not None
     backbone = prunnet.create_backbone("resnet18", in_chans=1, channels=[8, 8, 8, 8], layers=[1, 1, 1, 1])
     net = prunnet.convert(backbone, 16, preprocessing=prunnet.Preprocessing((1, 16, 16)))
-    prunnet.train(net, data, out=tmp_path / "run", capacities=(0.5,), epochs=2, batch_size=32, quiet=True)
+    settings = {"capacities": (0.5,), "epochs": 2, "batch_size": 32, "align_batches": 0}
+    prunnet.train(net, data, out=tmp_path / "run", quiet=True, **settings)
     family, expected = (prunnet.load(tmp_path / "run" / "model") for _ in range(2))
     loader = [batch.images for batch in shuffled_loader(data.train, family.preprocessing, batch_size=32)]
     prunnet.adapt_batchnorm(expected, loader, capacities=(1.0, 0.5))
