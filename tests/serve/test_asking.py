@@ -5,6 +5,7 @@ import struct
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from tests.serve.service import Service, running
 import prunnet
 from prunnet.search import images_in
 from prunnet.serve import Limits
+from prunnet.serve.app import make_app
+from prunnet.serve.model import ServedModel
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +212,31 @@ def test_a_question_that_takes_too_long_is_given_up(served: Served, asked: prunn
     with running(served.app(limits=Limits(seconds=0.0))) as service:
         told = service.post("/v1/search", question(asked))
         assert told.status in (408, 503) and "took longer than 0 seconds" in told.detail
+
+
+def test_others_are_answered_while_something_is_searched_for_or_embedded(
+    served: Served, asked: prunnet.Embeddings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, model = served.index(), ServedModel(served.model.file)
+    for there, slow, path, body in (
+        (index, "search", "/v1/search", question(asked)),
+        (model, "member", "/v1/search/image", picture()),
+    ):
+        begun, go_on, work = Event(), Event(), getattr(there, slow)
+
+        def waiting(*told: Any, begun: Event = begun, go_on: Event = go_on, work: Any = work) -> Any:
+            begun.set()
+            assert go_on.wait(60)
+            return work(*told)
+
+        with (
+            monkeypatch.context() as patched,
+            running(make_app(index, model)) as service,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            patched.setattr(there, slow, waiting)
+            answer = pool.submit(service.post, path, body)
+            assert begun.wait(60)
+            assert service.get("/healthz").status == 200 and not answer.done()
+            go_on.set()
+            assert answer.result().status == 200

@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 from tests.report.browser import CHROMIUM
 
 import prunnet
+from prunnet.runs import Run
 from prunnet.search import images_in, index
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright")
@@ -120,11 +123,14 @@ def make_site(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Site]
                 file = folder / part / f"{id}.png"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 images.image(place).save(file)
-        dense = run.load_network().subnetwork(1.0)
-        index(folder / "gallery-index", dense, images_in(folder / "gallery"), made_with=str(run.folder))
-        return Site(run.folder, folder / "gallery-index", folder / "query")
+        return _indexed(run, folder / "gallery", folder / "query", folder / "gallery-index")
 
     return make
+
+
+def _indexed(run: Run, gallery: Path, queries: Path, place: Path) -> Site:
+    index(place, run.load_network().subnetwork(1.0), images_in(gallery), made_with=str(run.folder))
+    return Site(run.folder, place, queries)
 
 
 @pytest.fixture(scope="session")
@@ -136,12 +142,33 @@ def site(make_site: Callable[[int], Site]) -> Iterator[Site]:
     made.end()
 
 
+@pytest.fixture(scope="session")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The same with a network for colours: JPEG files of coloured spots, a class of them of the same colours."""
+    folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(0)
+    for number in range(12):
+        part, count = ("train", 8) if number < 6 else ("gallery", 4)
+        colours = rng.integers(0, 256, (4, 3), dtype=np.uint8)
+        for place in range(count + 2):
+            file = folder / ("query" if number >= 6 and place >= count else part) / f"class-{number}" / f"{place}.jpg"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            spots = Image.fromarray(colours[rng.integers(0, 4, (6, 8))])
+            spots.resize((400, 300), Image.Resampling.BICUBIC).save(file, quality=90)
+    settings = {**SETTINGS, "data": str(folder), "data_options": {}, "input_size": (3, 32, 32), "epochs": 1}
+    settings["backbone_options"] = {**SETTINGS["backbone_options"], "in_chans": 3}
+    run = prunnet.train(out=folder / "run", **settings)
+    made = _indexed(run, folder / "gallery", folder / "query", folder / "gallery-index")
+    made.start()
+    yield made
+    made.end()
+
+
 @pytest.fixture(scope="module")  # while it is open an event loop runs in this thread, which no other test expects
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("no chromium")
     with playwright.sync_playwright() as started:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--use-fake-device-for-media-stream"]
         launched = started.chromium.launch(executable_path=CHROMIUM, args=options)
         yield launched
         launched.close()

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,15 +183,58 @@ def test_pictures_are_chosen_dropped_and_pasted(site: Site, visit: Open) -> None
     assert seen.vectors()[-1] == seen.vectors()[-2] == seen.vectors()[-3]
 
 
-def test_photographs_are_not_drawn(site: Site, visit: Open) -> None:
-    def as_photographs(route: Any) -> None:
-        answer = route.fetch()
-        route.fulfill(response=answer, json={**answer.json(), "kind": "photo", "matrix": None})
-
-    seen = visit(site.address)
-    seen.page.route("**/v1/family", as_photographs)
-    seen.page.reload()
+def test_the_camera_asks(site: Site, visit: Open) -> None:
+    seen = visit(site.address, permissions=["camera"])
     seen.answered()
+    seen.page.get_by_role("tab", name="Camera").click()
+    seen.page.get_by_role("button", name="Start the camera").click()
+    take = seen.page.get_by_role("button", name="Ask with this picture")
+    playwright.expect(take).to_be_focused()
+    for _ in range(2):
+        asked = len(seen.vectors())
+        with seen.page.expect_response("**/v1/search*"):
+            take.press("Enter")
+        seen.answered("The camera's picture")
+        picture = asked_picture(seen)
+        assert picture.width == picture.height > 100 and np.asarray(picture).std() > 0  # it saw something
+        check_like_python(seen, site, "now", seen.vectors()[asked], 0.13)
+    track = seen.page.evaluate_handle("document.getElementById('video').srcObject.getTracks()[0]")
+    seen.page.get_by_role("tab", name="Examples").click()
+    assert track.evaluate("(track) => track.readyState") == "ended"  # nobody is watched unasked
+    seen.page.get_by_role("tab", name="Camera").click()
+    playwright.expect(seen.page.get_by_role("button", name="Start the camera")).to_be_visible()
+    playwright.expect(take).to_be_hidden()
+
+
+def test_photographs_are_asked_in_colour_and_not_drawn(photographs: Site, visit: Open, tmp_path: Path) -> None:
+    seen = visit(photographs.address)
+    seen.answered("An example: class ")
     playwright.expect(seen.page.get_by_role("tab", name="Draw")).to_be_hidden()
     playwright.expect(seen.page.get_by_role("tab", name="Examples")).to_have_attribute("aria-selected", "true")
+    check_like_python(seen, photographs, "now", seen.vectors()[-1], 0.13)
+    file = next(photographs.queries.rglob("*.jpg"))
+    turned, exif = tmp_path / "turned.jpg", Image.Exif()
+    exif[0x0112] = 6  # what a phone writes that was held upright
+    with Image.open(file) as picture:
+        picture.transpose(Image.Transpose.ROTATE_90).save(turned, quality=95, exif=exif)
+    seen.page.locator("#file").set_input_files(turned)
+    seen.answered("turned.jpg")
+    check_like_python(seen, photographs, "now", seen.vectors()[-1], 0.13)
+    shown = asked_picture(seen)
+    with Image.open(file) as picture:
+        difference = np.asarray(shown, dtype=np.float32) - np.asarray(picture.convert("RGB"), dtype=np.float32)
+    assert np.abs(difference).mean() < 3  # upright, and the colours are those of the file
+    small = "(image) => image.naturalWidth === 256 && image.naturalHeight === 192"
+    seen.page.wait_for_function(f"[...document.querySelectorAll('#now .hits img')].filter({small}).length === 6")
+
+
+def test_what_was_not_measured_is_not_shown(site: Site, visit: Open) -> None:
+    def without(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "matrix": None})
+
+    seen = visit(site.address)
+    seen.page.route("**/v1/family", without)
+    seen.page.reload()
+    seen.answered()
     playwright.expect(seen.page.locator("#matrix")).to_be_hidden()

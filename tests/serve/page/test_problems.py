@@ -24,7 +24,11 @@ def test_an_unreadable_picture(site: Site, visit: Open, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("", "camera"),  # a machine without one, or a browser that does not allow it
+        ("", "The camera was not allowed"),
+        (
+            "navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', 'NotFoundError'))",
+            "No camera was found",
+        ),
         ("Object.defineProperty(navigator, 'mediaDevices', { value: undefined })", "only to pages that come by https"),
     ],
 )
