@@ -58,7 +58,8 @@ def test_network_and_subnetwork_align_alike(small_net) -> None:
     loader = loader_for(small_net)
     small_net.eval().adapt(loader, (1.0,))
     alone = small_net.subnetwork(0.5)
-    prunnet.adapt_batchnorm(alone, loader, dense=small_net, align_batches=5)
+    with torch.no_grad():  # whatever the caller is at
+        prunnet.adapt_batchnorm(alone, loader, dense=small_net, align_batches=5)
     small_net.adapt(loader, (0.5,), align_batches=5)
     for name, tensor in batchnorm.buffers(batchnorm.layers(small_net.subnetwork(0.5))).items():
         if tensor.is_floating_point():

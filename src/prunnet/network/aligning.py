@@ -62,6 +62,7 @@ class NormShift(nn.Module):
             yield torch.minimum(a.exp(), largest), d
 
 
+@torch.enable_grad()
 def aligned_statistics(
     network: nn.Module,
     masks: Mapping[float, Masks],
