@@ -1,5 +1,6 @@
 """Requests to the service: whatever is sent, an answer below 500, no more memory, and soon."""
 
+import errno
 import io
 import json
 import socket
@@ -26,6 +27,7 @@ from prunnet.serve.pictures import token_of
 from prunnet.serve.tokens import Tokens
 
 TOKEN = "a-token-of-some-length"
+REFUSED = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)  # before all of a request was sent
 RANGES = ("0-9", "-5", "5-", "9-5", "0-1,3-4", "99999999999-", "-0", "a-b", "-", "--", "0-" + "9" * 400, "", "\t0-1")
 PATHS = ("/v1/images/../../etc/passwd", "/v1/images/%2e%2e%2f", "/page/../app.py", "//", "/%00", "/v1/queries/-1")
 
@@ -89,8 +91,9 @@ class Serve:
                     connection.shutdown(socket.SHUT_WR)
                 while part := connection.recv(2**16):
                     parts.append(part)
-            except (ConnectionResetError, BrokenPipeError):
-                pass  # refused before all of it was sent
+            except OSError as error:
+                if error.errno not in REFUSED:
+                    raise
         return b"".join(parts)
 
     def _question(self, rng: Random) -> tuple[str, str, dict[str, str], bytes]:
