@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from tests.search.servers import Store, milvus, postgres, start
 from tests.search.vectors import unit
@@ -16,6 +15,7 @@ import prunnet
 from prunnet.search import images_in
 from prunnet.serve.app import make_app
 
+psutil = pytest.importorskip("psutil")
 pytestmark = pytest.mark.stores
 K = 5
 
