@@ -37,7 +37,6 @@ run = prunnet.train(
     input_size=(3, options.size, options.size),
     epochs=options.epochs,
     batch_size=options.batch_size,
-    lr=0.01 if options.pretrained else 0.1,
 )
 print(run.matrix)
 check = run.matrix.check()

@@ -120,7 +120,7 @@ def test_every_capacity_is_the_default_where_it_was_measured(settings, capacitie
 
 
 @pytest.mark.parametrize("schedule", ["constant", "cosine"])
-@pytest.mark.parametrize(("epochs", "steps", "lr"), [(12, 43, 0.1), (10, 54, 0.01), (30, 1_000, 0.1)])
+@pytest.mark.parametrize(("epochs", "steps", "lr"), [(12, 43, 0.1), (10, 109, 0.005), (30, 1_000, 0.1)])
 def test_scores_come_as_far_in_a_short_training_as_in_a_long_one(schedule, epochs, steps, lr) -> None:
     config = resolve({"epochs": epochs, "lr": lr, "schedule": schedule})
     rates = [lr * config.lr_factor(step / steps) for step in range(epochs * steps)]
@@ -145,5 +145,5 @@ def test_trained_weights_are_pruned_by_size_and_move_by_the_sum_of_all_passes() 
 
 def test_learning_rates_depend_on_what_is_trained_already() -> None:
     assert resolve({}).lr == 0.1 and resolve({"optimiser": "adamw"}).lr == 1e-3
-    assert resolve({"pretrained": True}).lr == 0.01 and resolve({"weights": "w", "optimiser": "adamw"}).lr == 1e-4
+    assert resolve({"pretrained": True}).lr == 0.005 and resolve({"weights": "w", "optimiser": "adamw"}).lr == 1e-4
     assert resolve({"pretrained": True, "lr": 0.3}).lr == 0.3

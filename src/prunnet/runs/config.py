@@ -23,7 +23,7 @@ from prunnet.network.family import ADAPT_BATCHES, ALIGN_BATCHES
 from prunnet.network.ranking import Ranking
 from prunnet.network.selection import ScoreStart, SelectionName
 
-LEARNING_RATES = {(False, False): 0.1, (False, True): 0.01, (True, False): 1e-3, (True, True): 1e-4}
+LEARNING_RATES = {(False, False): 0.1, (False, True): 0.005, (True, False): 1e-3, (True, True): 1e-4}
 """By whether the optimiser is AdamW, and whether the weights are trained already."""
 
 SCORE_TRAVEL = {"random": 500.0, "magnitude": 50.0}
@@ -108,11 +108,11 @@ class TrainConfig(BaseModel):
     )
 
     # optimisation
-    epochs: int = Field(20, gt=0)
+    epochs: int = Field(10, gt=0)
     batch_size: int = Field(32, gt=1, description="images per step on all devices together")
     accumulate: int = Field(1, gt=0, description="micro-batches per step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
-    lr: float = Field(0.1, gt=0, description="default with weights or pretrained 0.01; with AdamW 0.001 and 0.0001")
+    lr: float = Field(0.1, gt=0, description="default with weights or pretrained 0.005; with AdamW 0.001 and 0.0001")
     score_lr: float | None = Field(
         None,
         gt=0,
