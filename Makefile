@@ -6,9 +6,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 HOW    := make PYTHON=/path/to/python $(MAKECMDGOALS)
-# That of browsers needs Chromium and npm, those of stores and of processes what `make test-stores` installs, and four
-# want to be told of a run or of weights.
-BENCHMARKS := $(filter-out $(patsubst %,benchmarks/%.py,browser stores embedding_processes aligning runtime_matrix upgrade int8),\
+# That of browsers needs Chromium and npm, those of stores and of processes what `make test-stores` installs, and five
+# want to be told of a run, of weights or of data.
+BENCHMARKS := $(filter-out $(patsubst %,benchmarks/%.py,browser stores embedding_processes aligning runtime_matrix tuning_classes upgrade int8),\
 	$(wildcard benchmarks/[a-z]*.py))
 
 .DEFAULT_GOAL := help
