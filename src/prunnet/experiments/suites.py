@@ -55,6 +55,7 @@ def _paper(**changes: Any) -> Row:
     return Row({**_PAPER, **changes})
 
 
+_SMALL_MEMBERS = tuple(capacity for capacity, _ in TUNED_BY)
 # What a family is trained with unless told otherwise, written as what it changes in the paper's method at any capacity.
 _SWITCHES: dict[str, dict[str, Any]] = {
     "allocation": {"allocation": "protected"},
@@ -65,14 +66,17 @@ _SWITCHES: dict[str, dict[str, Any]] = {
 }
 
 
-def _any(*switches: str, **changes: Any) -> Row:
-    """The paper's method at any capacity with these switches on."""
-    on = {key: value for name in switches for key, value in _SWITCHES[name].items()}
-    return Row({**_OURS, "capacities": "any", **on, **changes}, tuned_by=TUNED_BY)
+def _switched(**changes: Any) -> Row:
+    """The paper's method at any capacity with `changes`."""
+    settings = {**_OURS, "capacities": "any", "evaluate_capacities": _SMALL_MEMBERS, **changes}
+    return Row(settings, tuned_by=TUNED_BY)
 
 
-def _without(*left_out: str, **changes: Any) -> Row:
-    return _any(*(name for name in _SWITCHES if name not in left_out), **changes)
+def _default(**changes: Any) -> Row:
+    """The default with `changes`: how scores start and what moves weights follow from whether these are trained."""
+    row = _switched(allocation="protected", score_lr=None, align_batches=200)
+    settings = {name: value for name, value in row.settings.items() if name not in ("score_start", "normalise_step")}
+    return replace(row, settings={**settings, **changes})
 
 
 def _spread(n: int) -> dict[str, Any]:
@@ -117,13 +121,27 @@ ROWS: dict[str, Row] = {
     "any-step-sum": _paper(capacities="any", score_lr=5.0, integrator="sum"),
     "any-distilled": _paper(capacities="any", score_lr=5.0, integrator="direct", distillation=1.0),
     # what each switch is worth, alone and left out
-    **{f"{name}-alone": _any(name) for name in _SWITCHES},
-    "all": _without(),
-    **{f"without-{name}": _without(name) for name in _SWITCHES},
-    "all-aligned": _without(alignment=5.0),
-    "all-distilled": _without(distillation=1.0),
-    "all-sum": _without(integrator="sum"),
-    "all-direct": _without(integrator="direct"),
+    "any-alone": _switched(),
+    **{f"{name}-alone": _switched(**changes) for name, changes in _SWITCHES.items()},
+    "default": _default(),
+    "default-uniform": _default(allocation="uniform"),
+    "default-random": _default(score_start="random"),
+    "default-magnitude": _default(score_start="magnitude"),
+    "default-slow-scores": _default(score_lr=1.0),
+    "default-mean": _default(normalise_step=True),
+    "default-sum": _default(normalise_step=False),
+    "default-unaligned": _default(align_batches=0),
+    "default-summed": _default(integrator="sum"),
+    "default-direct": _default(integrator="direct"),
+    "default-distilled": _default(distillation=1.0),
+    "default-distilled-warm": _default(distillation=1.0, distillation_temperature=3.0),
+    "default-distilled-ramp": _default(distillation=1.0, distillation_temperature=3.0, distillation_ramp=1.0),
+    "default-soft-smallest": _default(soft_smallest=True, distillation_temperature=3.0),
+    "default-embeddings": _default(alignment=1.0),
+    "default-heavy-smallest": _default(smallest_weight=3.0),
+    "default-frozen-masks": _default(frozen_masks=0.25),
+    "default-unfiltered": _default(unfiltered_smallest=True),
+    "default-averaged": _default(average=0.99),
     # the paper's methods
     "independent": _independent(),
     "joint": _paper(method="joint", **_WIDTHS),
@@ -259,10 +277,19 @@ _TRAINING = (
     "any-distilled",
 )  # fmt: skip
 _SWITCH_ROWS = {
-    "dense": "dense network alone", "any": "no switch", **{f"{name}-alone": f"{name} alone" for name in _SWITCHES},
-    "all": "all", **{f"without-{name}": f"all but {name}" for name in _SWITCHES},
-    "all-aligned": "all, `alignment=5`", "all-distilled": "all, `distillation=1`", "all-sum": "all, `integrator=sum`",
-    "all-direct": "all, `integrator=direct`",
+    "dense": "dense network alone", "any-alone": "no switch",
+    **{f"{name}-alone": f"{name} alone" for name in _SWITCHES}, "default": "the default",
+    "default-uniform": "`allocation=uniform`", "default-random": "`score_start=random`",
+    "default-magnitude": "`score_start=magnitude`", "default-slow-scores": "`score_lr=1`",
+    "default-mean": "`normalise_step=true`", "default-sum": "`normalise_step=false`",
+    "default-unaligned": "`align_batches=0`", "default-summed": "`integrator=sum`",
+    "default-direct": "`integrator=direct`", "default-distilled": "`distillation=1`",
+    "default-distilled-warm": "`distillation=1`, `distillation_temperature=3`",
+    "default-distilled-ramp": "the same, growing over training",
+    "default-soft-smallest": "`soft_smallest=true`, `distillation_temperature=3`",
+    "default-embeddings": "`alignment=1`", "default-heavy-smallest": "`smallest_weight=3`",
+    "default-frozen-masks": "`frozen_masks=.25`", "default-unfiltered": "`unfiltered_smallest=true`",
+    "default-averaged": "`average=.99`",
 }  # fmt: skip
 _BACKBONES = {
     f"{method}-{name}": f"{text}: {label}"
@@ -313,8 +340,8 @@ SUITES: dict[str, Suite] = {
             "switches",
             "What each switch of the default is worth",
             _SWITCH_ROWS,
-            tuple((capacity, 1.0) for capacity in EVALUATED),
-            reference="all",
+            TUNED_BY,
+            reference="default",
         ),
     )
 }
