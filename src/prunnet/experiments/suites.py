@@ -133,6 +133,9 @@ ROWS: dict[str, Row] = {
     "default-unaligned": _default(align_batches=0),
     "default-summed": _default(integrator="sum"),
     "default-direct": _default(integrator="direct"),
+    "contrastive": _default(loss="contrastive"),
+    "contrastive-summed": _default(loss="contrastive", integrator="sum"),
+    "contrastive-direct": _default(loss="contrastive", integrator="direct"),
     "default-distilled": _default(distillation=1.0),
     "default-distilled-warm": _default(distillation=1.0, distillation_temperature=3.0),
     "default-distilled-ramp": _default(distillation=1.0, distillation_temperature=3.0, distillation_ramp=1.0),
@@ -291,6 +294,11 @@ _SWITCH_ROWS = {
     "default-frozen-masks": "`frozen_masks=.25`", "default-unfiltered": "`unfiltered_smallest=true`",
     "default-averaged": "`average=.99`",
 }  # fmt: skip
+_INTEGRATORS = {
+    f"{loss}{suffix}": f"{label}: {integrator}"
+    for loss, label in (("default", "cross-entropy"), ("contrastive", "contrastive"))
+    for suffix, integrator in (("", "conflict-aware"), ("-direct", "direct"), ("-summed", "sum"))
+}
 _BACKBONES = {
     f"{method}-{name}": f"{text}: {label}"
     for name, text in zip(BACKBONES, ("ResNet-50", "ResNeXt-50", "MobileNet-V2", "ViT-Small"), strict=True)
@@ -336,6 +344,7 @@ SUITES: dict[str, Suite] = {
             ((1.0, 1.0), (0.2, 0.2), (0.2, 1.0), (0.1, 1.0), (0.05, 1.0)),
             reference="prunnet",
         ),
+        Suite("integrators", "Integration where gradients conflict", _INTEGRATORS, TUNED_BY, reference="default"),
         Suite(
             "switches",
             "What each switch of the default is worth",
