@@ -167,14 +167,6 @@ def test_distillation_adds_the_divergence_from_the_dense_output() -> None:
     assert distilled["0.3"] == pytest.approx(default["0.3"] + 2 * divergence)
 
 
-def test_alignment_adds_how_far_embeddings_are_turned_from_the_dense_ones() -> None:
-    default, aligned = losses_of(TWO), losses_of(replace(TWO, alignment=2.0))
-    method, (images, _) = make(), batch()
-    dense, sub = (method.network(images, c) for c in (1.0, 0.3))
-    assert aligned["1"] == default["1"]
-    assert aligned["0.3"] == pytest.approx(default["0.3"] + 2 * (1 - (dense * sub).sum(1).mean().item()))
-
-
 def test_contrastive_draws_subnetworks_to_dense_embeddings_of_their_class() -> None:
     default, contrastive = losses_of(TWO), losses_of(replace(TWO, loss="contrastive"))
     method, (images, labels) = make(), batch()

@@ -39,7 +39,7 @@ _OURS: dict[str, Any] = {
     "method": "prunnet", "capacities": FOUR, "evaluate_capacities": EVALUATED, "integrator": "conflict-aware",
     "alpha": 0.5, "rule": "algorithm", "granularity": "filter", "normalise_step": True, "shared": "dense",
     "loss": "cross-entropy", "distillation": 0.0, "frozen_scores": False, "frozen_weights": False,
-    "selection": "connections", "allocation": "uniform", "score_start": "random", "score_lr": 1.0, "alignment": 0.0,
+    "selection": "connections", "allocation": "uniform", "score_start": "random", "score_lr": 1.0,
     "align_batches": 0,
 }  # fmt: skip
 _PAPER: dict[str, Any] = {**_OURS, "normalise_step": False}
@@ -137,14 +137,6 @@ ROWS: dict[str, Row] = {
     "contrastive-summed": _default(loss="contrastive", integrator="sum"),
     "contrastive-direct": _default(loss="contrastive", integrator="direct"),
     "default-distilled": _default(distillation=1.0),
-    "default-distilled-warm": _default(distillation=1.0, distillation_temperature=3.0),
-    "default-distilled-ramp": _default(distillation=1.0, distillation_temperature=3.0, distillation_ramp=1.0),
-    "default-soft-smallest": _default(soft_smallest=True, distillation_temperature=3.0),
-    "default-embeddings": _default(alignment=1.0),
-    "default-heavy-smallest": _default(smallest_weight=3.0),
-    "default-frozen-masks": _default(frozen_masks=0.25),
-    "default-unfiltered": _default(unfiltered_smallest=True),
-    "default-averaged": _default(average=0.99),
     # the paper's methods
     "independent": _independent(),
     "joint": _paper(method="joint", **_WIDTHS),
@@ -287,12 +279,6 @@ _SWITCH_ROWS = {
     "default-mean": "`normalise_step=true`", "default-sum": "`normalise_step=false`",
     "default-unaligned": "`align_batches=0`", "default-summed": "`integrator=sum`",
     "default-direct": "`integrator=direct`", "default-distilled": "`distillation=1`",
-    "default-distilled-warm": "`distillation=1`, `distillation_temperature=3`",
-    "default-distilled-ramp": "the same, growing over training",
-    "default-soft-smallest": "`soft_smallest=true`, `distillation_temperature=3`",
-    "default-embeddings": "`alignment=1`", "default-heavy-smallest": "`smallest_weight=3`",
-    "default-frozen-masks": "`frozen_masks=.25`", "default-unfiltered": "`unfiltered_smallest=true`",
-    "default-averaged": "`average=.99`",
 }  # fmt: skip
 _INTEGRATORS = {
     f"{loss}{suffix}": f"{label}: {integrator}"

@@ -66,13 +66,7 @@ def contrastive(embedding: Tensor, dense: Tensor, labels: Tensor, temperature: f
     return -(positive * F.log_softmax(similarity, dim=1)).sum(1).div(positive.sum(1)).mean()
 
 
-def distillation(logits: Tensor, dense_logits: Tensor, temperature: float = 1.0) -> Tensor:
+def distillation(logits: Tensor, dense_logits: Tensor) -> Tensor:
     """Divergence of a subnetwork's soft output from the dense network's on the same batch."""
-    teacher = F.log_softmax(dense_logits.detach().float() / temperature, dim=1)
-    student = F.log_softmax(logits.float() / temperature, dim=1)
-    return temperature**2 * F.kl_div(student, teacher, reduction="batchmean", log_target=True)
-
-
-def alignment(embedding: Tensor, dense: Tensor) -> Tensor:
-    """How far a subnetwork's embedding is turned from the dense network's of the same image: 1 − cos."""
-    return 1 - F.cosine_similarity(embedding.float(), dense.detach().float(), dim=1).mean()
+    teacher = F.log_softmax(dense_logits.detach().float(), dim=1)
+    return F.kl_div(F.log_softmax(logits.float(), dim=1), teacher, reduction="batchmean", log_target=True)

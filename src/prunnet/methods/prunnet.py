@@ -13,7 +13,7 @@ from prunnet.errors import PrunNetError
 from prunnet.gradients import ConflictAware, Integrator
 from prunnet.methods.capacities import FOUR, Capacities, FixedCapacities
 from prunnet.methods.gradient_stack import GradientStack
-from prunnet.methods.losses import LossName, alignment, contrastive, create_loss, distillation
+from prunnet.methods.losses import LossName, contrastive, create_loss, distillation
 from prunnet.methods.method import Method, generator_for
 from prunnet.methods.prunnet_step import PrunNetStep
 from prunnet.network import PrunableNetwork
@@ -36,19 +36,6 @@ class PrunNetOptions:
     """Divide out the factor N+1 of integrators that sum, so that a learning rate means the same under all of them."""
     distillation: float = 0.0
     """Weight of a further loss that makes subnetworks follow the dense network's soft output."""
-    distillation_temperature: float = 1.0
-    distillation_ramp: float = 0.0
-    """Share of training over which the weight of distillation grows from 0."""
-    alignment: float = 0.0
-    """Weight of a further loss that turns subnetworks' embeddings to those of the dense network."""
-    soft_smallest: bool = False
-    """The smallest subnetwork follows the dense network's soft output alone, without labels."""
-    smallest_weight: float = 1.0
-    """Weight that the loss of the smallest subnetwork grows to over the second half of training."""
-    unfiltered_smallest: bool = False
-    """Scores get the smallest subnetwork's gradient at pruned places too: Eq. 2 as printed."""
-    frozen_masks: float = 0.0
-    """Share of training, at its end, in which scores stay as they are."""
     frozen_scores: bool = False
     frozen_weights: bool = False
     clip_passes: float | None = None
@@ -81,8 +68,6 @@ class PrunNet(Method):
         self.loss = create_loss(self.options.loss, network.head.embedding_dim, classes, self.options.label_smoothing)
         self.loss.to(next(network.parameters()).device)
         self.seed = seed
-        self.progress = 0.0
-        """Share of training that is behind; whoever trains says so."""
         self.embed_with = torch.compile(embed_with) if compile else embed_with
         self._stack: GradientStack | None = None
         self._shared_stack: GradientStack | None = None
@@ -107,26 +92,17 @@ class PrunNet(Method):
             if id(parameter) not in prunable and parameter.requires_grad
         }
 
-    def subnetwork_loss(self, embedding: Tensor, dense: Tensor, labels: Tensor, *, smallest: bool = False) -> Tensor:
+    def subnetwork_loss(self, embedding: Tensor, dense: Tensor, labels: Tensor) -> Tensor:
         """The loss of a subnetwork's `embedding`; `dense` is the dense network's of the same images."""
-        options = self.options
-        with torch.no_grad():
-            teacher = self.loss.logits(dense)
-        if smallest and options.soft_smallest:
-            return distillation(self.loss.logits(embedding), teacher, options.distillation_temperature)
         loss: Tensor
-        if options.loss == "contrastive":
+        if self.options.loss == "contrastive":
             loss = contrastive(embedding, dense, labels)
         else:
             loss = self.loss(embedding, labels)
-        if options.distillation:
-            ramp = min(1.0, self.progress / options.distillation_ramp) if options.distillation_ramp else 1.0
-            soft = distillation(self.loss.logits(embedding), teacher, options.distillation_temperature)
-            loss = loss + ramp * options.distillation * soft
-        if options.alignment:
-            loss = loss + options.alignment * alignment(embedding, dense)
-        if smallest:
-            loss = loss * (1 + (options.smallest_weight - 1) * max(0.0, 2 * self.progress - 1))
+        if self.options.distillation:
+            with torch.no_grad():
+                teacher = self.loss.logits(dense)
+            loss = loss + self.options.distillation * distillation(self.loss.logits(embedding), teacher)
         return loss
 
     def step(self, number: int, *, scale: float = 1.0) -> PrunNetStep:

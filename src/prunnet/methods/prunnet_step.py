@@ -39,8 +39,6 @@ class PrunNetStep(Step):
         self.method, self.network, self.options = method, method.network, method.options
         self.capacities, self.weights, self.shared, self.generator = capacities, weights, shared, generator
         self.masks: list[Masks | None] = [None, *method.network.masks_at(capacities)]
-        self.smallest = 1 + min(range(len(capacities)), key=lambda row: capacities[row]) if capacities else 0
-        self.unfiltered: dict[str, Tensor] = {}
         self.accumulating = False
         """Whether an earlier micro-batch has left gradients in the stacks."""
 
@@ -55,7 +53,7 @@ class PrunNetStep(Step):
                 if row == 0:
                     dense, loss = embedding.detach(), self.method.loss(embedding, labels)
                 else:
-                    loss = self.method.subnetwork_loss(embedding, dense, labels, smallest=row == self.smallest)
+                    loss = self.method.subnetwork_loss(embedding, dense, labels)
             losses[name] = loss.detach()
             self._differentiate(row, loss * (share * self.scale), leaves, masks)
         self.accumulating = True
@@ -89,8 +87,6 @@ class PrunNetStep(Step):
         shared = {} if wanted == "dense" and row > 0 else self.method.shared_parameters
         gradients = torch.autograd.grad(loss, [*leaves.values(), *shared.values()], materialize_grads=True)
         self.weights.write(row, dict(zip(leaves, gradients, strict=False)), masks, add=self.accumulating)
-        if row == self.smallest and self.options.unfiltered_smallest:
-            self.unfiltered = dict(zip(leaves, gradients, strict=False))
         of_shared = dict(zip(shared, gradients[len(leaves) :], strict=True))
         if wanted == "mean":
             for gradient in of_shared.values():
@@ -113,8 +109,7 @@ class PrunNetStep(Step):
         integration = options.integrator.integrate(self.weights.layers, generator=self.generator)
         if not options.frozen_weights:
             assign(self.network.weights, integration.gradients, step_size)
-        frozen = options.frozen_scores or self.method.progress > 1 - options.frozen_masks
-        scores = None if frozen else self._finish_scores(step_size)
+        scores = None if options.frozen_scores else self._finish_scores(step_size)
         self._finish_shared(step_size)
         return StepTelemetry(integration.telemetry, scores)
 
@@ -133,8 +128,6 @@ class PrunNetStep(Step):
                 for name, score in network.selection.scores_at(network, capacity).items():
                     score.grad = layers[name][row] * (weights[name] if signed else weights[name] * score.sign())
             return None
-        for name, gradient in self.unfiltered.items():
-            layers[name][self.smallest].copy_(gradient)
         for name, score in network.scores.items():
             layers[name].mul_(weights[name] if signed else weights[name] * score.sign())
         integration = self.options.integrator.integrate(layers, generator=self.generator)

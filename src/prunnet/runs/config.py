@@ -96,16 +96,6 @@ class TrainConfig(BaseModel):
     distillation: float = Field(
         PrunNetOptions.distillation, ge=0, description="weight of following the dense network's soft output"
     )
-    distillation_temperature: float = Field(PrunNetOptions.distillation_temperature, gt=0)
-    distillation_ramp: float = Field(PrunNetOptions.distillation_ramp, ge=0, le=1)
-    soft_smallest: bool = PrunNetOptions.soft_smallest
-    smallest_weight: float = Field(PrunNetOptions.smallest_weight, gt=0)
-    unfiltered_smallest: bool = PrunNetOptions.unfiltered_smallest
-    frozen_masks: float = Field(PrunNetOptions.frozen_masks, ge=0, le=1)
-    average: float = Field(0.0, ge=0, lt=1, description="decay of the average of parameters that is kept; 0: none")
-    alignment: float = Field(
-        PrunNetOptions.alignment, ge=0, description="weight of turning to the dense network's embeddings"
-    )
     frozen_scores: bool = PrunNetOptions.frozen_scores
     frozen_weights: bool = PrunNetOptions.frozen_weights
     subspaces: int = Field(SUBSPACES, gt=0, description="subspaces of SSPL's product quantiser")

@@ -92,7 +92,6 @@ class Trainer:
         self.scaler = LossScaler(config.precision == "fp16")
         self.step = 0
         self.unreadable: set[str] = set()
-        self.averages: dict[str, Tensor] = {}
         self._stop_requested = False
         self._saved_at = time.monotonic()
 
@@ -162,7 +161,6 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["relative_lr"]
         seed_rank(self.config.seed, self.step, self.ranks.rank)
-        self.method.progress = self.step / self.total_steps
 
         step = self.method.step(self.step, scale=self.scaler.factor)
         losses = self._losses(step, batch)
@@ -191,22 +189,8 @@ class Trainer:
             if self.config.clip is not None:
                 nn.utils.clip_grad_norm_(self.method.parameters(), self.config.clip)
             self.optimiser.step()
-            self._average()
         self.optimiser.zero_grad()
         return telemetry
-
-    def _average(self) -> None:
-        if not self.config.average:
-            return
-        with torch.no_grad():
-            if not self.averages:
-                self.averages = {n: p.clone() for n, p in self.method.named_parameters()}
-            decay = min(self.config.average, (1 + self.step) / (10 + self.step))
-            for name, parameter in self.method.named_parameters():
-                self.averages[name].lerp_(parameter, 1 - decay)
-            if self.step + 1 == self.total_steps:
-                for name, parameter in self.method.named_parameters():
-                    parameter.copy_(self.averages[name])
 
     def _losses(self, step: Step, batch: Batch) -> dict[str, float]:
         """The loss of each pass on the whole batch, of which `step` takes a micro-batch at a time."""
