@@ -74,6 +74,8 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     filters, maps = settings.pop("structured", False), settings.pop("score_maps", False)
     if filters or maps:
         settings["selection"] = "filters" if filters else "maps"
+    if settings.get("alignment") == 0:  # a loss that is gone, and was not used
+        del settings["alignment"]
     return {"allocation": "uniform", **settings}  # as it was before there was a choice
 
 
