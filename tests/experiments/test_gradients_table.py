@@ -5,7 +5,7 @@ import pytest
 
 from prunnet.experiments.gradients_table import COLUMNS, gradients_table
 from prunnet.experiments.results import RowResult
-from prunnet.experiments.suites import ROWS
+from prunnet.experiments.rows import ROWS
 from prunnet.runs import Run
 
 

@@ -13,7 +13,7 @@ from prunnet.experiments import SUITES
 from prunnet.experiments import suite_tables as tables
 from prunnet.experiments.comparison import Comparison
 from prunnet.experiments.results import RowResult, difference, differences, gather
-from prunnet.experiments.suites import ROWS, Row
+from prunnet.experiments.rows import ROWS, Row
 from prunnet.runs import Run
 
 

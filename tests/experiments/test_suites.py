@@ -4,7 +4,7 @@ import torch
 from prunnet.experiments import ROWS, SUITES
 from prunnet.experiments.comparison import Comparison
 from prunnet.experiments.jobs import Job
-from prunnet.experiments.suites import SMALL_BACKBONES
+from prunnet.experiments.rows import SMALL_BACKBONES
 from prunnet.network import create_backbone
 from prunnet.runs import PRESETS, resolve
 

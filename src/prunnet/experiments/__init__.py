@@ -4,7 +4,8 @@ prunnet.experiments.compare("table1", out="runs/compare", preset="omniglot-small
 """
 
 from prunnet.errors import SuiteError
+from prunnet.experiments.rows import ROWS, Row
 from prunnet.experiments.running import compare
-from prunnet.experiments.suites import ROWS, SUITES, Row, Suite
+from prunnet.experiments.suites import SUITES, Suite
 
 __all__ = ["ROWS", "SUITES", "Row", "Suite", "SuiteError", "compare"]

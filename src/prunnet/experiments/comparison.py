@@ -11,7 +11,8 @@ from prunnet.errors import InterruptedRunError, SuiteError
 from prunnet.evaluation import CompatibilityMatrix
 from prunnet.experiments.jobs import Job, check_run, held, sweep_held, train_run
 from prunnet.experiments.paper import Pair
-from prunnet.experiments.suites import Row, Suite
+from prunnet.experiments.rows import Row
+from prunnet.experiments.suites import Suite
 from prunnet.runs import Run
 from prunnet.runs.run import State
 

@@ -13,7 +13,8 @@ from prunnet.evaluation import CompatibilityMatrix
 from prunnet.evaluation.bootstrap import bootstrap_intervals
 from prunnet.experiments.comparison import Comparison, places_of, value_at
 from prunnet.experiments.paper import Pair
-from prunnet.experiments.suites import Row, Suite
+from prunnet.experiments.rows import Row
+from prunnet.experiments.suites import Suite
 from prunnet.runs import Run
 
 Floats = npt.NDArray[np.float64]

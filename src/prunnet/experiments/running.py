@@ -10,8 +10,9 @@ from typing import Any
 from prunnet.errors import SuiteError
 from prunnet.experiments.comparison import Comparison, run_all
 from prunnet.experiments.jobs import Job, training_seconds
+from prunnet.experiments.rows import FOUR
 from prunnet.experiments.suite_report import write_suite
-from prunnet.experiments.suites import FOUR, Suite, find_suite
+from prunnet.experiments.suites import Suite, find_suite
 from prunnet.network.capacity import format_capacity
 from prunnet.runs import PRESETS, resolve
 
