@@ -9,6 +9,7 @@ from prunnet.errors import ImageError
 from prunnet.network import batchnorm
 from prunnet.network.aligning import NormShift
 from prunnet.network.functional import embed_with
+from prunnet.structured import Filters
 
 
 def cosine(net: prunnet.PrunableNetwork, capacity: float, images: torch.Tensor) -> float:
@@ -19,7 +20,7 @@ def cosine(net: prunnet.PrunableNetwork, capacity: float, images: torch.Tensor) 
 def test_scales_and_shifts_are_kept_as_statistics(small_net) -> None:
     loader = loader_for(small_net)
     small_net.eval().adapt(loader, (1.0, 0.5))
-    shift = NormShift(small_net, small_net.statistics.get(0.5))
+    shift = NormShift(small_net, small_net.statistics.get(0.5), small_net.masks(0.5))
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in shift.parameters():
@@ -40,6 +41,52 @@ def test_aligned_members_lie_nearer_to_the_dense_network(small_net) -> None:
     small_net.adapt(6 * loader, (0.8, 0.5), align_batches=180)
     for capacity, value in before.items():
         assert cosine(small_net, capacity, torch.cat(loader)) > value + 0.1 * (1 - value)
+
+
+def together(net: prunnet.PrunableNetwork, images: torch.Tensor, capacities: tuple[float, ...]) -> torch.Tensor:
+    with torch.no_grad():
+        return torch.stack([net(images, capacity) for capacity in capacities]).mean(dim=0)
+
+
+def test_a_whole_family_is_turned_to_what_it_says_together(small_net) -> None:
+    loader, everyone = loader_for(small_net), (1.0, 0.8, 0.5)
+    images = torch.cat(loader)
+    small_net.capacities = everyone[1:]
+    small_net.eval().adapt(loader, (*everyone, 0.3))
+    teacher = together(small_net, images, everyone)  # 30 % was not trained, so it does not teach
+
+    def distances() -> list[float]:
+        return [
+            float(1 - F.cosine_similarity(together(small_net, images, (capacity,)), teacher, dim=1).mean())
+            for capacity in everyone
+        ]
+
+    before = distances()
+    small_net.adapt(6 * loader, (*everyone, 0.3), align_batches=180)
+    assert all(now < 0.95 * then for now, then in zip(distances(), before, strict=True))
+
+
+def test_a_dense_network_without_trained_members_learns_from_nobody(small_net) -> None:
+    loader = loader_for(small_net)
+    small_net.eval().adapt(loader, (1.0,))
+    before = {name: tensor.clone() for name, tensor in batchnorm.buffers(batchnorm.layers(small_net)).items()}
+    small_net.adapt(loader, (1.0, 0.5), align_batches=5)
+    for name, tensor in batchnorm.buffers(batchnorm.layers(small_net)).items():
+        torch.testing.assert_close(tensor, before[name], rtol=0, atol=0)
+
+
+def test_norms_of_dropped_filters_stay_dropped() -> None:
+    torch.manual_seed(0)
+    backbone = prunnet.create_backbone("resnet18", channels=[8, 8, 8, 8], layers=[1, 1, 1, 1], zero_init_last=False)
+    net = prunnet.convert(backbone, 16, preprocessing=prunnet.Preprocessing((3, 32, 32)), selection=Filters())
+    loader = loader_for(net)
+    net.eval().adapt(loader, (1.0, 0.5))
+    masks = net.masks(0.5)
+    shift = NormShift(net, net.statistics.get(0.5), masks)
+    there = embed_with(
+        net.backbone, net.head, loader[0], weights=net.effective_weights(0.5), statistics=shift.replaced()
+    )
+    torch.testing.assert_close(F.normalize(there, dim=1), net(loader[0], 0.5), rtol=1e-4, atol=1e-4)
 
 
 def test_nothing_but_the_statistics_of_members_changes(small_net) -> None:

@@ -114,7 +114,7 @@ def adapt_batchnorm(
     loader: batches of preprocessed images, alone or first in a tuple. Read once for all capacities.
     adapt_batches: stop after so many batches, a few dozen of which are plenty; None reads all.
     options: `align_batches=200` for a prunable network, `dense=` its dense network for a subnetwork: embeddings are
-        then turned to the dense network's by scales and shifts of the norms, which are kept as statistics.
+        then turned to one another by scales and shifts of the norms, which are kept as statistics.
     """
     network.adapt(loader, capacities, adapt_batches=adapt_batches, **options)
 

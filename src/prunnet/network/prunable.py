@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from prunnet.errors import ModuleError, first_line
 from prunnet.network import batchnorm
-from prunnet.network.aligning import aligned_statistics
+from prunnet.network.aligning import Teacher, aligned_statistics, consensus
 from prunnet.network.backbones import Prunable, check_features, prunable_parameters
 from prunnet.network.capacity import check_capacities, check_capacity
 from prunnet.network.embeddings import Embeddings
@@ -214,19 +214,30 @@ class PrunableNetwork(nn.Module, Family):
         adapt_batches: int | None = ADAPT_BATCHES,
         align_batches: int = 0,
     ) -> None:
-        """align_batches: on so many batches of `loader`, which is read again, the embeddings of members are turned to
-        those of the dense network.
+        """align_batches: on so many batches of `loader`, which is read again, embeddings are turned to one another: to
+        what the dense network and the members that were trained say together, its own too, if 1 is among `capacities`;
+        else to those of the dense network, which stays as it is.
         """
         wanted = check_capacities((1.0, *self.capacities) if capacities is None else capacities)
         masks = dict(zip(wanted, self.masks_at(wanted), strict=True))
         measured = batchnorm.measured_statistics(self, masks, loader, adapt_batches)
-        if 1.0 in measured:
-            batchnorm.put_buffers(self, measured.pop(1.0))
-        if measured and align_batches:
-            measured = aligned_statistics(self, masks, measured, self, loader, align_batches)
-        for capacity, buffers in measured.items():
-            running = {n: t for n, t in buffers.items() if not n.endswith("num_batches_tracked")}
-            self.statistics.put(capacity, running)
+        self._keep(measured)
+        if align_batches and any(capacity < 1.0 for capacity in wanted):
+            teacher: Teacher = self
+            trained = {capacity: measured[capacity] for capacity in wanted if capacity in self.capacities}
+            if (dense := measured.pop(1.0, None)) and trained:
+                measured[1.0] = dense
+                teacher = consensus(self, masks, {1.0: dense, **trained})
+            self._keep(aligned_statistics(self, masks, measured, teacher, loader, align_batches))
+
+    def _keep(self, statistics: Mapping[float, batchnorm.Buffers]) -> None:
+        """Let each capacity have its `statistics`; the dense network's are its buffers."""
+        for capacity, buffers in statistics.items():
+            if capacity == 1.0:
+                batchnorm.put_buffers(self, buffers)
+            else:
+                running = {n: t for n, t in buffers.items() if not n.endswith("num_batches_tracked")}
+                self.statistics.put(capacity, running)
 
     def subnetwork(self, capacity: float) -> Subnetwork:
         """A plain module of the subnetwork at `capacity`, independent of this network, in evaluation mode."""

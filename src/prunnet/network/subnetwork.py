@@ -16,7 +16,7 @@ from prunnet.network.backbones import check_features
 from prunnet.network.capacity import check_capacities, check_capacity, format_capacity
 from prunnet.network.embeddings import Embeddings
 from prunnet.network.family import ADAPT_BATCHES, ALIGN_BATCHES, Family
-from prunnet.network.functional import embed_batches
+from prunnet.network.functional import embed_batches, evaluating
 from prunnet.network.preprocessing import Picture, Preprocessing, check_images
 from prunnet.network.ranking import Masks
 
@@ -132,7 +132,8 @@ class Subnetwork(nn.Module, Family):
         masks: dict[float, Masks] = {self.capacity: {}}
         measured = batchnorm.measured_statistics(self, masks, loader, adapt_batches)
         if dense is not None and align_batches:
-            measured = aligned_statistics(self, masks, measured, dense, loader, align_batches)
+            with evaluating(dense):
+                measured = aligned_statistics(self, masks, measured, dense, loader, align_batches)
         batchnorm.put_buffers(self, measured[self.capacity])
         self.adapted = True
 

@@ -138,7 +138,7 @@ class TrainConfig(BaseModel):
         ADAPT_BATCHES, gt=0, description="batches of adaptive BN; null: the whole training set"
     )
     align_batches: int = Field(
-        ALIGN_BATCHES, ge=0, description="batches that align the norms of members with the dense network; 0: none"
+        ALIGN_BATCHES, ge=0, description="batches that turn the embeddings of all members to one another; 0: none"
     )
     checkpoint_seconds: float = Field(
         120.0, ge=0, description="time between checkpoints; always at the end of an epoch"

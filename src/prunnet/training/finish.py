@@ -85,7 +85,7 @@ class Finisher:
         """Statistics of images as they are, for every network there is; then everything is as for inference.
 
         Those from training are of augmented images and weights now gone, and networks agree only if they are adapted to
-        the same images. Members of a prunable network are aligned with it.
+        the same images. Those of a prunable network are aligned.
         """
         family, config = self.family, self.config
         wanted = family.available((1.0, *family.capacities, *self._capacities()))
