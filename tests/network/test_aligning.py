@@ -9,7 +9,6 @@ from prunnet.errors import ImageError
 from prunnet.network import batchnorm
 from prunnet.network.aligning import NormShift
 from prunnet.network.functional import embed_with
-from prunnet.structured import Filters
 
 
 def cosine(net: prunnet.PrunableNetwork, capacity: float, images: torch.Tensor) -> float:
@@ -20,7 +19,7 @@ def cosine(net: prunnet.PrunableNetwork, capacity: float, images: torch.Tensor) 
 def test_scales_and_shifts_are_kept_as_statistics(small_net) -> None:
     loader = loader_for(small_net)
     small_net.eval().adapt(loader, (1.0, 0.5))
-    shift = NormShift(small_net, small_net.statistics.get(0.5), small_net.masks(0.5))
+    shift = NormShift(small_net, small_net.statistics.get(0.5))
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in shift.parameters():
@@ -73,20 +72,6 @@ def test_a_dense_network_without_trained_members_learns_from_nobody(small_net) -
     small_net.adapt(loader, (1.0, 0.5), align_batches=5)
     for name, tensor in batchnorm.buffers(batchnorm.layers(small_net)).items():
         torch.testing.assert_close(tensor, before[name], rtol=0, atol=0)
-
-
-def test_norms_of_dropped_filters_stay_dropped() -> None:
-    torch.manual_seed(0)
-    backbone = prunnet.create_backbone("resnet18", channels=[8, 8, 8, 8], layers=[1, 1, 1, 1], zero_init_last=False)
-    net = prunnet.convert(backbone, 16, preprocessing=prunnet.Preprocessing((3, 32, 32)), selection=Filters())
-    loader = loader_for(net)
-    net.eval().adapt(loader, (1.0, 0.5))
-    masks = net.masks(0.5)
-    shift = NormShift(net, net.statistics.get(0.5), masks)
-    there = embed_with(
-        net.backbone, net.head, loader[0], weights=net.effective_weights(0.5), statistics=shift.replaced()
-    )
-    torch.testing.assert_close(F.normalize(there, dim=1), net(loader[0], 0.5), rtol=1e-4, atol=1e-4)
 
 
 def test_nothing_but_the_statistics_of_members_changes(small_net) -> None:

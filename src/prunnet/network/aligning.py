@@ -32,11 +32,10 @@ Teacher = Callable[[Tensor], Tensor]
 
 
 class NormShift(nn.Module):
-    """a and d of every norm that has a scale, for the member with `masks` whose statistics are `buffers`."""
+    """a and d of every norm that has a scale, for the member whose statistics are `buffers`."""
 
-    def __init__(self, network: nn.Module, buffers: Buffers, masks: Masks) -> None:
+    def __init__(self, network: nn.Module, buffers: Buffers) -> None:
         super().__init__()
-        self.masks = {f"backbone.{name}": mask for name, mask in masks.items()}
         self.norms = {name: layer for name, layer in layers(network).items() if layer.affine}
         self.measured = buffers
         self.scales = nn.ParameterList(torch.zeros_like(layer.weight) for layer in self.norms.values())
@@ -47,8 +46,7 @@ class NormShift(nn.Module):
         replaced = dict(self.measured)
         for (name, layer), (factor, shift) in zip(self.norms.items(), self._values(), strict=True):
             weight, bias = layer.weight.detach(), layer.bias.detach()
-            for key, value in ((f"{name}.weight", weight * factor), (f"{name}.bias", bias + weight * shift)):
-                replaced[key] = value * self.masks[key] if key in self.masks else value
+            replaced[f"{name}.weight"], replaced[f"{name}.bias"] = weight * factor, bias + weight * shift
         return replaced
 
     @torch.no_grad()
@@ -102,7 +100,7 @@ def aligned_statistics(
     if isinstance(loader, Sized):
         align_batches = min(align_batches, READINGS * len(loader))
     backbone, head = network.get_submodule("backbone"), network.get_submodule("head")
-    norms = {capacity: NormShift(network, buffers, masks[capacity]) for capacity, buffers in measured.items()}
+    norms = {capacity: NormShift(network, buffers) for capacity, buffers in measured.items()}
     optimisers = {capacity: Adam(shift.parameters(), lr=RATE) for capacity, shift in norms.items()}
     schedules = [CosineAnnealingLR(optimiser, align_batches) for optimiser in optimisers.values()]
     with evaluating(network):
