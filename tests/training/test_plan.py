@@ -16,7 +16,9 @@ def test_sizes_are_those_of_what_would_be_trained(glyphs, method: str, passes: i
     config = resolve({**TINY, "method": method, "capacities": (0.5, 0.2)})
     result = plan(config, glyphs)
     assert (result.images, result.classes, result.passes) == (len(glyphs.train), glyphs.train.classes, passes)
-    assert result.steps == 2 * (len(glyphs.train) // 16)
+    batches = len(glyphs.train) // 16
+    assert result.steps == 2 * batches
+    assert result.aligning_passes == (3 * min(config.align_batches, 10 * batches) if method == "prunnet" else 0)
 
     network = build_network(config)
     made = build_method(config, network, glyphs.train)
