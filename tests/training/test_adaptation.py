@@ -1,6 +1,8 @@
 """Batch-norm statistics of a finished run: of mixed classes, and alike for the dense network and its members."""
 
+import pytest
 import torch
+from tests.training.conftest import TINY
 
 import prunnet
 from prunnet.data import shuffled_loader
@@ -32,3 +34,14 @@ def test_the_dense_network_ends_with_statistics_of_the_images_its_members_have(t
         for name in measured:
             if "running" in name:
                 torch.testing.assert_close(measured[name], wanted[name])
+
+
+@pytest.mark.parametrize("batchnorm", ["train", "frozen"])
+def test_evaluating_between_epochs_changes_nothing_of_the_training(glyphs, tmp_path, batchnorm: str) -> None:
+    trained = []
+    for every in (0, 1):
+        settings = {**TINY, "batchnorm": batchnorm, "evaluate_every": every, "align_batches": 2}
+        run = prunnet.train(data=glyphs, out=tmp_path / f"{every}", quiet=True, **settings)
+        trained.append(run.load_network().state_dict())
+    for name, tensor in trained[0].items():
+        torch.testing.assert_close(trained[1][name], tensor, rtol=0, atol=0)

@@ -225,9 +225,10 @@ class PrunableNetwork(nn.Module, Family):
         if align_batches and any(capacity < 1.0 for capacity in wanted):
             teacher: Teacher = self
             trained = {capacity: measured[capacity] for capacity in wanted if capacity in self.capacities}
-            if (dense := measured.pop(1.0, None)) and trained:
-                measured[1.0] = dense
-                teacher = consensus(self, masks, {1.0: dense, **trained})
+            if trained and 1.0 in measured:
+                teacher = consensus(self, masks, {1.0: measured[1.0], **trained})
+            else:
+                measured.pop(1.0, None)
             self._keep(aligned_statistics(self, masks, measured, teacher, loader, align_batches))
 
     def _keep(self, statistics: Mapping[float, batchnorm.Buffers]) -> None:

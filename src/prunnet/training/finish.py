@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from prunnet.data import Batch, RetrievalData, shuffled_loader
 from prunnet.evaluation import CompatibilityMatrix, evaluate
 from prunnet.methods import Method
-from prunnet.network import PrunableNetwork
+from prunnet.network import PrunableNetwork, batchnorm
 from prunnet.runs import Run, TrainConfig
 from prunnet.runs.records import Records
 from prunnet.runs.training_plots import plot_records
@@ -49,6 +49,7 @@ class Finisher:
         every, last = self.config.evaluate_every, epoch + 1 == self.config.epochs
         if not every or (epoch + 1) % every or last:
             return
+        trained = {name: tensor.clone() for name, tensor in batchnorm.buffers(batchnorm.layers(self.method)).items()}
         self._adapt()
         value = float(self._evaluate().values[:, 0].mean())  # every capacity queries the dense gallery
         if records is not None:
@@ -57,6 +58,7 @@ class Finisher:
                 self.run.save_network(self.family, self.run.best)
             records.write({"step": step, "epoch": epoch, "evaluation": value})
         self.family.forget()
+        batchnorm.put_buffers(self.method, trained)
         self.ranks.barrier()
 
     def finish(self) -> Run:
