@@ -20,6 +20,7 @@ TINY: dict[str, Any] = {
     "data_options": {"classes": 12, "images_per_class": 8, "size": 16},
     "batch_size": 16,
     "epochs": 1,
+    "align_batches": 4,
 }
 TRAININGS: dict[str, dict[str, Any]] = {
     "prunnet": {"capacities": (0.5, 0.2)},

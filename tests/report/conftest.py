@@ -16,6 +16,7 @@ TINY: dict[str, Any] = {
     "evaluate_capacities": (1.0, 0.5, 0.2, 0.13),
     "batch_size": 16,
     "epochs": 2,
+    "align_batches": 4,
 }
 
 

@@ -14,6 +14,7 @@ TINY: dict[str, Any] = {
     "batch_size": 16,
     "epochs": 2,
     "lr": 0.1,
+    "align_batches": 4,
 }
 GLYPHS: dict[str, Any] = {"classes": 12, "images_per_class": 8, "size": 16}
 
