@@ -13,6 +13,7 @@ from torch import Tensor
 from prunnet.gradients import Telemetry, check_finite
 from prunnet.methods.gradient_stack import GradientStack, assign
 from prunnet.methods.method import Step, StepTelemetry
+from prunnet.network.functional import masked
 from prunnet.network.ranking import Masks
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class PrunNetStep(Step):
         """Biases and norms of dropped filters are dropped too; their gradients find the way through the mask."""
         if masks is None:
             return {}
-        names = [name for name in masks if name not in self.network.scores]
-        return {name: self.network.backbone.get_parameter(name) * masks[name] for name in names}
+        shared = {name: mask for name, mask in masks.items() if name not in self.network.scores}
+        return masked(self.network.backbone, shared)
 
     def _embed(self, row: int, images: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
         """The dense pass updates the network's own batch-norm statistics, the others a copy."""

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from prunnet._progress import track
 from prunnet.errors import ImageError
 from prunnet.network.batchnorm import Buffers, images_of, layers
-from prunnet.network.functional import embed_with, evaluating
+from prunnet.network.functional import embed_with, evaluating, masked
 from prunnet.network.ranking import Masks
 
 RATE = 0.02
@@ -76,7 +76,7 @@ def consensus(network: nn.Module, masks: Mapping[float, Masks], statistics: Mapp
 
     def mean_embedding(images: Tensor) -> Tensor:
         embeddings = (
-            embed_with(backbone, head, images, weights=_effective(backbone, masks[capacity]), statistics=buffers)
+            embed_with(backbone, head, images, weights=masked(backbone, masks[capacity]), statistics=buffers)
             for capacity, buffers in statistics.items()
         )
         return torch.stack([F.normalize(embedding, dim=1) for embedding in embeddings]).mean(dim=0)
@@ -108,7 +108,8 @@ def aligned_statistics(
             with torch.no_grad():
                 target = teacher(images)
             for capacity, shift in norms.items():
-                weights = _effective(backbone, masks[capacity])
+                with torch.no_grad():
+                    weights = masked(backbone, masks[capacity])
                 for few, wanted in zip(torch.split(images, STEP_IMAGES), torch.split(target, STEP_IMAGES), strict=True):
                     embedding = embed_with(backbone, head, few, weights=weights, statistics=shift.replaced())
                     loss = 1 - F.cosine_similarity(embedding, wanted, dim=1).mean()
@@ -119,10 +120,6 @@ def aligned_statistics(
             for schedule in schedules:
                 schedule.step()
     return {capacity: shift.folded() for capacity, shift in norms.items()}
-
-
-def _effective(backbone: nn.Module, masks: Masks) -> dict[str, Tensor]:
-    return {name: backbone.get_parameter(name).detach() * mask for name, mask in masks.items()}
 
 
 def _repeated(loader: Iterable[Any], count: int, reference: Tensor) -> Iterator[Tensor]:

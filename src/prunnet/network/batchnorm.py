@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from prunnet._progress import track
 from prunnet.errors import CapacityError, ImageError
 from prunnet.network.family import ADAPT_BATCHES, Family
-from prunnet.network.functional import embed_with, evaluating
+from prunnet.network.functional import embed_with, evaluating, masked
 from prunnet.network.ranking import Masks
 
 Buffers = dict[str, Tensor]
@@ -135,8 +135,7 @@ def measured_statistics(
         for images in track(batches, "Adapting batch norm", min(lengths, default=None)):
             seen += 1
             for capacity, buffers in statistics.items():
-                weights = {name: backbone.get_parameter(name) * mask for name, mask in masks[capacity].items()}
-                embed_with(backbone, head, images, weights=weights, statistics=buffers)
+                embed_with(backbone, head, images, weights=masked(backbone, masks[capacity]), statistics=buffers)
     if not seen:
         raise ImageError("batch norm cannot be adapted: the loader gave no batch of two or more images")
     for buffers in statistics.values():

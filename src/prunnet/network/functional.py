@@ -14,6 +14,11 @@ from torch.func import functional_call
 from prunnet.network.backbones import check_features
 
 
+def masked(backbone: nn.Module, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """w·r(s), Eq. 1, by parameter name."""
+    return {name: backbone.get_parameter(name) * mask for name, mask in masks.items()}
+
+
 def embed_with(
     backbone: nn.Module,
     head: nn.Module,

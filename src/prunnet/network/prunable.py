@@ -20,7 +20,7 @@ from prunnet.network.backbones import Prunable, check_features, prunable_paramet
 from prunnet.network.capacity import check_capacities, check_capacity
 from prunnet.network.embeddings import Embeddings
 from prunnet.network.family import ADAPT_BATCHES, Family
-from prunnet.network.functional import embed_batches, embed_with, evaluating
+from prunnet.network.functional import embed_batches, embed_with, evaluating, masked
 from prunnet.network.preprocessing import Picture, Preprocessing, check_images
 from prunnet.network.ranking import RANKINGS, Masks, Ranking
 from prunnet.network.selection import Connections, Scores, ScoreStart, Selection
@@ -183,7 +183,7 @@ class PrunableNetwork(nn.Module, Family):
 
     def effective_weights(self, capacity: float) -> dict[str, Tensor]:
         """w·r(s), Eq. 1, by parameter name."""
-        return {name: self.backbone.get_parameter(name) * mask for name, mask in self.masks(capacity).items()}
+        return masked(self.backbone, self.masks(capacity))
 
     def statistics_for(self, capacity: float) -> dict[str, Tensor]:
         """Batch-norm buffers for one pass at `capacity`; copies where the pass would write into the dense network's."""
