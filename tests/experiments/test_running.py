@@ -61,6 +61,19 @@ def test_an_added_row_stands_on_the_run_of_the_same_seed(finished: tuple[Path, l
         assert old.name == run.name and old.parent.parent == out / "prunnet-paper"
 
 
+@pytest.mark.parametrize(
+    ("setting", "same", "others"),
+    [({}, "random", "magnitude"), ({"weights": "trained.safetensors"}, "magnitude", "random")],
+)
+def test_a_row_that_is_the_default_under_a_setting_is_trained_once(tmp_path, setting, same, others) -> None:
+    said: list[str] = []
+    compare("switches", out=tmp_path, say=said.append, dry_run=True, **{**TINY, **setting})
+    rows = [line.split()[0] for line in said[-1].splitlines()]
+    assert "default" in rows and f"default-{others}" in rows and f"default-{same}" not in rows
+    with pytest.raises(SuiteError, match=f"switches has no row 'default-{same}'"):
+        compare("switches", out=tmp_path, rows=[f"default-{same}"], **{**TINY, **setting})
+
+
 def test_what_is_finished_is_not_run_again(finished: tuple[Path, list[str]]) -> None:
     said: list[str] = []
     run_all(Comparison(SUITE, finished[0], TINY, SEEDS, RATES), said.append)

@@ -41,6 +41,7 @@ def compare(
     """
     table = find_suite(suite) if isinstance(suite, str) else suite
     setting = _setting(table, preset, settings)
+    table = _distinct(table, setting)
     comparison = Comparison(
         suite=table,
         root=Path(out),
@@ -65,6 +66,17 @@ def _only(suite: Suite, rows: Collection[str]) -> Suite:
     if unknown := [name for name in rows if name not in suite.rows]:
         raise SuiteError(f"{suite.name} has no row {unknown[0]!r}; its rows are {', '.join(suite.rows)}")
     return replace(suite, rows={name: label for name, label in suite.rows.items() if name in rows})
+
+
+def _distinct(suite: Suite, setting: Mapping[str, Any]) -> Suite:
+    """Without rows that train what one before them does: what `setting` leaves open may be what a row asks for."""
+    kept: dict[str, Any] = {}
+    for name in suite.rows:
+        row = suite.definitions[name]
+        trained = resolve(setting, row.settings, {"old": row.old}), row.backbone_options, row.rate_scale
+        if trained not in kept.values():
+            kept[name] = trained
+    return replace(suite, rows={name: suite.rows[name] for name in kept})
 
 
 def _setting(suite: Suite, preset: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
