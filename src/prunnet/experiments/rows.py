@@ -93,11 +93,13 @@ def _sfsc(**changes: Any) -> Row:
 
 def _new(method: str, old: str, gets: str) -> Row:
     settings = {**_PAPER, "method": method, "capacities": (0.1,), **_WIDTHS}
-    return Row(settings, old=old, tuned_by=((0.1, 0.1), (0.1, 1.0)), gets=gets)
+    scale = _SSPL_SCALE if method == "sspl" else 1.0
+    return Row(settings, old=old, tuned_by=((0.1, 0.1), (0.1, 1.0)), rate_scale=scale, gets=gets)
 
 
 _BCT = "the family trained before, its classifier, and a training of its own for 10 %"
 _SSPL = "the trained dense network as its teacher; no labels"
+_SSPL_SCALE = 10.0  # its loss is a divergence of a few hundredths
 
 ROWS: dict[str, Row] = {
     # ways of training one family, with the step normalised
@@ -139,7 +141,7 @@ ROWS: dict[str, Row] = {
     # the paper's methods
     "independent": _independent(),
     "joint": _paper(method="joint", **_WIDTHS),
-    "o2o-sspl": Row({**_PAPER, "method": "sspl", **_WIDTHS}, old="dense", gets=_SSPL),
+    "o2o-sspl": Row({**_PAPER, "method": "sspl", **_WIDTHS}, old="dense", rate_scale=_SSPL_SCALE, gets=_SSPL),
     "bct-s-switchnet": _paper(method="switchnet", **_SUMMED, **_WIDTHS),
     "asymmetric-s-switchnet": _paper(method="switchnet", loss="contrastive", **_SUMMED, **_WIDTHS),
     "sfsc": _sfsc(),
