@@ -25,20 +25,23 @@ _HERE = -100  # AT_FDCWD: paths are as given
 
 @contextmanager
 def write_atomically(path: StrPath) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it becomes `path`, on failure `path` is left as it was."""
+    """Yield the path of an empty file; on success it becomes `path`, on failure `path` is left as it was.
+
+    It lies in a temporary folder of its own, so that what a library puts beside it on the way is swept with it.
+    """
     target = Path(os.path.realpath(path))  # what a link leads to is written, not the link
     with locked(target, wait=True):
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_TEMPORARY)
-        os.close(handle)
-        temporary = Path(name)
+        staged = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=_TEMPORARY))
+        temporary = staged / target.name
         try:
+            temporary.touch()
             yield temporary
             temporary.chmod(0o666 & ~_umask())  # safetensors writes for its owner alone
             _sync(temporary)
             temporary.replace(target)
             _sync(target.parent)
         finally:
-            temporary.unlink(missing_ok=True)
+            shutil.rmtree(staged, ignore_errors=True)
 
 
 def write_text(path: StrPath, text: str) -> None:

@@ -124,12 +124,15 @@ def _watch(about_to: Callable[[str, object], None], root: str, exchange: bool) -
         return exchange and swap(first, second)
 
     def saved(tensors: Any, file: Path, metadata: dict[str, str]) -> None:
+        """As safetensors does, whose own operations are not seen: under another name beside the file."""
         about_to("save", file)
-        save(tensors, file, metadata)
-        content = Path(file).read_bytes()
-        Path(file).write_bytes(content[: len(content) // 2])
+        beside = Path(file).with_name(".tmpAbCdEf")
+        save(tensors, beside, metadata)
+        content = beside.read_bytes()
+        beside.write_bytes(content[: len(content) // 2])
         about_to("save half", file)
-        Path(file).write_bytes(content)
+        beside.write_bytes(content)
+        beside.replace(file)
 
     os.fsync, _files._swap, _checked.save_file = synced, swapped, saved
     sys.addaudithook(hook)
