@@ -7,7 +7,7 @@ from tests.networks import images_for
 from torch import nn
 
 import prunnet
-from prunnet.errors import CapacityError, ImageError
+from prunnet.errors import CapacityError, FamilyError, ImageError
 from prunnet.network import batchnorm
 
 
@@ -98,6 +98,22 @@ def test_capacities_default_to_those_trained(small_net) -> None:
     small_net.capacities = (0.6, 0.3)
     prunnet.adapt_batchnorm(small_net, loader_for(small_net))
     assert set(small_net.statistics) == {0.6, 0.3}
+
+
+def test_a_dense_network_adapted_again_is_another_family(small_net) -> None:
+    images, first = images_for(small_net), small_net.family_id
+    small_net.capacities = (0.8,)
+    prunnet.adapt_batchnorm(small_net, loader_for(small_net))
+    prunnet.adapt_batchnorm(small_net, loader_for(small_net), capacities=(0.3,))
+    assert small_net.family_id == first
+    indexed = small_net.eval().encode(list(images))
+    with pytest.raises(ImageError, match="no batch"):
+        prunnet.adapt_batchnorm(small_net, [])
+    assert small_net.family_id == first
+    prunnet.adapt_batchnorm(small_net, loader_for(small_net))
+    assert set(small_net.statistics) == {0.8}
+    with pytest.raises(FamilyError, match=first):
+        small_net.encode(list(images), capacity=0.8).similarity(indexed)
 
 
 def test_max_batches_reads_no_further(small_net) -> None:

@@ -111,6 +111,7 @@ def adapt_batchnorm(
 
     network: a `Subnetwork`, which gets its statistics; or a whole family, which keeps those of each of `capacities`
         (default: 1 and the capacities it was trained at) and hands them to its subnetworks. Only statistics change.
+        Adapting 1 once more makes another dense network: the family gets another id and forgets other capacities.
     loader: batches of preprocessed images, alone or first in a tuple. Read once for all capacities.
     adapt_batches: stop after so many batches, a few dozen of which are plenty; None reads all.
     options: `align_batches=200` for a prunable network, `dense=` its dense network for a subnetwork: embeddings are

@@ -216,11 +216,14 @@ class PrunableNetwork(nn.Module, Family):
     ) -> None:
         """align_batches: on so many batches of `loader`, which is read again, embeddings are turned to one another: to
         what the dense network and the members that were trained say together, its own too, if 1 is among `capacities`;
-        else to those of the dense network, which stays as it is.
+        else to those of the dense network, which stays as it is. Where the dense network was adapted before it becomes
+        another one, and the family with it: galleries of the old one refuse its new id.
         """
         wanted = check_capacities((1.0, *self.capacities) if capacities is None else capacities)
         masks = dict(zip(wanted, self.masks_at(wanted), strict=True))
         measured = batchnorm.measured_statistics(self, masks, loader, adapt_batches)
+        if 1.0 in measured and self.statistics:
+            self.renew()
         self._keep(measured)
         if align_batches and any(capacity < 1.0 for capacity in wanted):
             teacher: Teacher = self
