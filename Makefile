@@ -6,10 +6,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 HOW    := make PYTHON=/path/to/python $(MAKECMDGOALS)
-# That of browsers needs Chromium and npm, those of stores and of processes what `make test-stores` installs, and five
+# That of browsers needs Chromium and npm, those of stores and of processes what `make test-stores` installs, and six
 # want to be told of a run, of weights or of data.
-BENCHMARKS := $(filter-out $(patsubst %,benchmarks/%.py,browser stores embedding_processes aligning runtime_matrix tuning_classes upgrade int8),\
-	$(wildcard benchmarks/[a-z]*.py))
+BENCHMARKS := $(filter-out $(patsubst %,benchmarks/%.py,browser stores embedding_processes \
+	aligning allocations runtime_matrix tuning_classes upgrade int8),$(wildcard benchmarks/[a-z]*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-stores lint types bench docs wasm clean

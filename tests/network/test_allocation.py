@@ -90,7 +90,7 @@ def test_costs_and_budgets_follow_the_allocation() -> None:
 
 
 def test_an_allocation_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ModuleError, match="allocation must be one of uniform, protected; found 'fair'"):
+    with pytest.raises(ModuleError, match="allocation must be one of uniform, protected, measured; found 'fair'"):
         prunnet.convert(nn.Sequential(nn.Flatten(), nn.Linear(4, 4)), selection=prunnet.Connections("fair"),  # type: ignore[arg-type]
                         preprocessing=prunnet.Preprocessing((1, 2, 2)))  # fmt: skip
 

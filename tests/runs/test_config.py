@@ -137,7 +137,8 @@ def test_scores_are_as_fast_as_weights_where_that_was_not_measured_or_is_asked_f
 def test_trained_weights_are_pruned_by_size_and_move_by_the_sum_of_all_passes() -> None:
     scratch, trained = resolve({}), resolve({"pretrained": True})
     assert (scratch.score_start, scratch.normalise_step, scratch.allocation) == ("random", True, "protected")
-    assert (trained.score_start, trained.normalise_step, trained.allocation) == ("magnitude", False, "protected")
+    assert (trained.score_start, trained.normalise_step, trained.allocation) == ("magnitude", False, "measured")
+    assert resolve({"pretrained": True, "method": "joint"}).allocation == "protected"  # nothing there is pruned
     assert resolve({"selection": "filters"}).allocation == "uniform"
     with pytest.raises(ConfigError, match="allocation protected goes with selection connections, not filters"):
         resolve({"selection": "filters", "allocation": "protected"})

@@ -56,8 +56,10 @@ def _paper(**changes: Any) -> Row:
 _ANY: dict[str, Any] = {
     **_OURS, "capacities": "any", "evaluate_capacities": tuple(capacity for capacity, _ in TUNED_BY)
 }  # fmt: skip
+_OPEN = object()
+"""In place of what is left to follow from the weights."""
 SWITCHES: dict[str, dict[str, Any]] = {
-    "allocation": {"allocation": "protected"},
+    "allocation": {"allocation": _OPEN},
     "start": {"score_start": "magnitude"},
     "scores": {"score_lr": None},
     "step": {"normalise_step": False},
@@ -68,14 +70,14 @@ SWITCHES: dict[str, dict[str, Any]] = {
 
 def _any(**changes: Any) -> Row:
     """The paper's method at any capacity with `changes`."""
-    return Row({**_ANY, **changes}, tuned_by=TUNED_BY)
+    settings = {name: value for name, value in {**_ANY, **changes}.items() if value is not _OPEN}
+    return Row(settings, tuned_by=TUNED_BY)
 
 
 def _default(**changes: Any) -> Row:
-    """The default with `changes`: how scores start and what moves weights is left to follow from the weights."""
-    settings = {name: value for name, value in _ANY.items() if name not in ("score_start", "normalise_step")}
+    """The default with `changes`."""
     always = SWITCHES["allocation"] | SWITCHES["scores"] | SWITCHES["norms"]
-    return Row({**settings, **always, **changes}, tuned_by=TUNED_BY)
+    return _any(**{**always, "score_start": _OPEN, "normalise_step": _OPEN, **changes})
 
 
 def _spread(n: int) -> dict[str, Any]:
@@ -126,6 +128,7 @@ ROWS: dict[str, Row] = {
     **{f"{name}-alone": _any(**changes) for name, changes in SWITCHES.items()},
     "default": _default(),
     "default-uniform": _default(allocation="uniform"),
+    "default-protected": _default(allocation="protected"),
     "default-random": _default(score_start="random"),
     "default-magnitude": _default(score_start="magnitude"),
     "default-slow-scores": _default(score_lr=1.0),

@@ -82,7 +82,8 @@ _TRAINING = (
 _SWITCH_ROWS = {
     "dense": "dense network alone", "no-switch": "no switch",
     **{f"{name}-alone": f"{name} alone" for name in SWITCHES}, "default": "the default",
-    "default-uniform": "`allocation=uniform`", "default-random": "`score_start=random`",
+    "default-uniform": "`allocation=uniform`", "default-protected": "`allocation=protected`",
+    "default-random": "`score_start=random`",
     "default-magnitude": "`score_start=magnitude`", "default-slow-scores": "`score_lr=1`",
     "default-mean-step": "`normalise_step=true`", "default-sum-step": "`normalise_step=false`",
     "default-unaligned": "`align_batches=0`", "default-integrator-sum": "`integrator=sum`",

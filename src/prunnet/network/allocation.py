@@ -11,19 +11,19 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor, nn
 
 from prunnet.network.capacity import kept_connections
 
-AllocationName = Literal["uniform", "protected"]
+AllocationName = Literal["uniform", "protected", "measured"]
 
 
 class Allocation(ABC):
     """How many connections each layer keeps at a capacity."""
 
-    name: ClassVar[AllocationName]
+    name: AllocationName
     """As settings say it."""
 
     @abstractmethod
@@ -43,10 +43,9 @@ class Uniform(Allocation):
 class Sensitive(Allocation):
     """Every layer keeps a share in proportion to its sensitivity, and none more than all of it."""
 
-    name = "protected"
-
-    def __init__(self, sensitivities: Mapping[str, float]) -> None:
+    def __init__(self, sensitivities: Mapping[str, float], name: AllocationName = "protected") -> None:
         self.sensitivities = dict(sensitivities)
+        self.name = name
 
     def kept(self, capacity: float, connections: Mapping[str, int]) -> dict[str, int]:
         sensitivities = [Fraction(self.sensitivities[name]) for name in connections]

@@ -47,10 +47,12 @@ def convert(
         names of layers or parameters, `*` allowed, or a predicate of (layer name, layer).
     preprocessing: how images become input; default: the backbone's own data config.
     ranking: rank connections by |s| ("magnitude") or by s ("signed").
-    selection: what a capacity keeps: `prunnet.Connections()`, the default, which spares layers that are small and
-        decisive; `prunnet.Connections("uniform")`, the same share of every layer, as in the paper; or
-        `prunnet.Filters()`, which keeps or drops whole filters by their mean score, so that subnetworks can be made
-        physically smaller; a capacity is then a share of the backbone's parameters.
+    selection: what a capacity keeps: `prunnet.Connections("protected")`, the default, which spares layers that are
+        small and decisive; `prunnet.Connections("measured")`, the default with score_start="magnitude", which spares
+        those that turn the features of `module` most when they are pruned; `prunnet.Connections("uniform")`, the same
+        share of every layer, as in the paper; or `prunnet.Filters()`, which keeps or drops whole filters by their mean
+        score, so that subnetworks can be made physically smaller; a capacity is then a share of the backbone's
+        parameters.
     score_start: "random", or "magnitude", which starts scores at |w|: for a module that is trained already.
     """
     if ranking not in RANKINGS:
@@ -106,7 +108,8 @@ class PrunableNetwork(nn.Module, Family):
         self._warned: set[float] = set()
         self._masks: dict[float, Masks] = {}
         self._masks_of: tuple[object, ...] = ()
-        self.selection = selection if selection is not None else Connections()
+        trained = score_start == "magnitude"
+        self.selection = selection if selection is not None else Connections("measured" if trained else "protected")
         self.selection.attach(self)
 
     @property

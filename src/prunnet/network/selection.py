@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from prunnet.errors import CapacityError, ModuleError
-from prunnet.network.allocation import Allocation, AllocationName, Uniform, protecting
+from prunnet.network.allocation import Allocation, AllocationName, Sensitive, Uniform, protecting
 from prunnet.network.capacity import check_capacities, format_capacity
 from prunnet.network.ranking import Masks, rank
+from prunnet.network.sensitivity import measured_sensitivities
 
 ScoreStart = Literal["random", "magnitude"]
 """Kaiming-uniform with a = √5, or |w| at the same size: a trained network's small members then begin as parts of it."""
@@ -127,6 +128,9 @@ class Connections(Selection):
                 self.allocation = Uniform()
             case "protected":
                 self.allocation = protecting(net.backbone, net.weights)
+            case "measured":
+                input_size = net.preprocessing.input_size
+                self.allocation = Sensitive(measured_sensitivities(net.backbone, net.weights, input_size), "measured")
             case Allocation():
                 self.allocation = self._wanted
             case _:

@@ -65,7 +65,8 @@ class TrainConfig(BaseModel):
     )
     allocation: AllocationName = Field(
         "protected",
-        description="how a capacity is divided among layers: sparing small, decisive ones, or the same share of each",
+        description="how a capacity is divided among layers: protected spares small, decisive ones; measured, default "
+        "with weights or pretrained, those that trained features depend on; uniform none",
     )
     score_start: ScoreStart = Field(
         "random",
@@ -152,10 +153,11 @@ class TrainConfig(BaseModel):
         connections = settings.get("selection", "connections") == "connections"
         any_capacity = connections and settings.get("method", "prunnet") in ("prunnet", "dense")
         trained = settings.get("weights") is not None or bool(settings.get("pretrained"))
+        spared = "measured" if trained and any_capacity else "protected"
         return {
             "capacities": "any" if any_capacity else FOUR,
             "lr": LEARNING_RATES[settings.get("optimiser", "sgd") == "adamw", trained],
-            "allocation": "protected" if connections else "uniform",
+            "allocation": spared if connections else "uniform",
             "score_start": "magnitude" if trained else "random",
             "normalise_step": not trained,
             **settings,
