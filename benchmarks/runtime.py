@@ -2,11 +2,13 @@
 
     python benchmarks/runtime.py                            # all, some minutes
     python benchmarks/runtime.py resnet18 mobilenetv2_100   # some
+    python benchmarks/runtime.py mobilenetv2_100=weights.safetensors
 
 One image, one thread, all of a network taking turns in one process; ratios to dense onnxruntime come last:
 `resnet18_20` where every layer keeps the same share (but stems of mobile networks and depthwise convolutions, which are
 whole), `resnet18_protected_20` with the allocation that is the default in training, which keeps more where planes are
-large. Weights are untrained.
+large. With a file of weights there is `resnet18_measured_20` too, the default for them; otherwise weights are
+untrained.
 """
 
 import sys
@@ -25,6 +27,7 @@ from _timing import show
 from prunnet._timing import medians
 from prunnet.deploy.export.onnx_format import INPUT, serialise
 from prunnet.deploy.export.tracing import trace
+from prunnet.network.allocation import AllocationName
 
 CAPACITIES = (0.4, 0.2, 0.1, 0.05)
 NETWORKS = {
@@ -38,10 +41,13 @@ NETWORKS = {
 ROUNDS = 11
 
 
-def measure(backbone: str, folder: Path) -> dict[str, float]:
+def measure(wanted: str, folder: Path) -> dict[str, float]:
     """Ratios to dense onnxruntime."""
+    backbone, _, file_of_weights = wanted.partition("=")
+    weights = Path(file_of_weights) if file_of_weights else None
     name, tasks, keys = NETWORKS[backbone], {}, []
-    nets = {allocation: network(backbone, CAPACITIES, allocation) for allocation in ("uniform", "protected")}
+    allocations: tuple[AllocationName, ...] = ("uniform", "protected", "measured")[: 3 if weights else 2]
+    nets = {allocation: network(backbone, CAPACITIES, allocation, weights) for allocation in allocations}
     image = torch.randn(1, *nets["uniform"].preprocessing.input_size)
     tasks[f"{name} dense in onnxruntime"] = dense_task(nets["uniform"], image)
     for allocation, net in nets.items():
@@ -53,7 +59,7 @@ def measure(backbone: str, folder: Path) -> dict[str, float]:
             label = f"{name} {allocation} {capacity:.0%}"
             print(f"{label}: {share:.0%} of the multiplications, {runtime.bytes:,} bytes, loaded in {loaded:.2f} s")
             tasks[label] = partial(runtime, image)
-            keys.append(f"{name}_{'' if allocation == 'uniform' else 'protected_'}{100 * capacity:.0f}")
+            keys.append(f"{name}_{'' if allocation == 'uniform' else f'{allocation}_'}{100 * capacity:.0f}")
     seconds = medians(tasks, ROUNDS)
     show(seconds)
     dense, *others = seconds.values()
