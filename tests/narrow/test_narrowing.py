@@ -128,6 +128,14 @@ def test_members_extend_a_family_and_keep_its_id() -> None:
     assert parameters(family) == parameters(family.by_capacity[0.1])  # the base is neither trained nor saved
 
 
+def test_members_that_extend_members_have_those_of_all() -> None:
+    wide = dense("resnet18")
+    first = Members([narrow(wide, 0.5)[0]], base=Members([wide]))
+    second = Members([narrow(wide, 0.1)[0]], base=first)
+    assert first.available((1.0, 0.5, 0.2)) == (1.0, 0.5)
+    assert second.available((1.0, 0.5, 0.2, 0.1)) == (1.0, 0.5, 0.1)
+
+
 def test_networks_that_share_no_space_are_told_apart(tmp_path) -> None:
     wide = dense("resnet18")
     apart = Members([wide, narrow(wide, 0.2)[0]], compatible=False)

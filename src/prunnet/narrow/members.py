@@ -53,9 +53,9 @@ class Members(nn.Module, Family):
         return tuple(sorted(below, reverse=True))
 
     def available(self, capacities: Iterable[float]) -> tuple[float, ...]:
-        own = self.by_capacity
-        from_base = () if self.base is None else self.base.available(c for c in capacities if c not in own)
-        return tuple(c for c in check_capacities(capacities) if c in own or c in from_base)
+        wanted, own = check_capacities(capacities), self.by_capacity
+        from_base = () if self.base is None else self.base.available(c for c in wanted if c not in own)
+        return tuple(c for c in wanted if c in own or c in from_base)
 
     def subnetwork(self, capacity: float) -> Subnetwork:
         """A copy of the member at `capacity`, in evaluation mode."""
