@@ -6,7 +6,7 @@
 
 One image, one thread, all of a network taking turns in one process; ratios to dense onnxruntime come last:
 `resnet18_20` where every layer keeps the same share (but stems of mobile networks and depthwise convolutions, which are
-whole), `resnet18_protected_20` with the allocation that is the default in training, which keeps more where planes are
+whole), `resnet18_protected_20` with the one that is the default from scratch, which keeps more where planes are
 large. With a file of weights there is `resnet18_measured_20` too, the default for them; otherwise weights are
 untrained.
 """
