@@ -27,7 +27,8 @@ def network(
         if isinstance(layer, nn.BatchNorm2d):
             nn.init.uniform_(layer.weight, 0.5, 1.5)  # timm's residual branches start at zero, which converters remove
     if weights is not None:
-        fit = module.load_state_dict({name: tensor.float() for name, tensor in load_file(weights).items()}, strict=False)
+        stored = {name: tensor.float() for name, tensor in load_file(weights).items()}
+        fit = module.load_state_dict(stored, strict=False)
         assert not fit.missing_keys, f"{weights} lacks {fit.missing_keys[0]} of {backbone}"
     selection = prunnet.Connections(allocation)
     net = prunnet.convert(
